@@ -1,0 +1,186 @@
+"""The identities that a window must satisfy, each a named check with its threshold and reason.
+
+A failed check marks the row, names itself and keeps the row; a check whose series the engine lacks is
+listed as not run. These are the checks of the whole-stage window, which starts and ends idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from collector.core import series
+from collector.core.counters import Deltas, trimmed
+from collector.core.plan import Stage
+from collector.core.window import Window
+
+#: Above this share of prompt tokens found in the prefix cache, prefill is not what the plan asked for.
+#: A nonce at the start of each prompt makes it 0 but for a shared head of a chat template.
+PREFIX_HIT_LIMIT = 0.01
+#: Below this share of the loaded lane time inside the engine, the client or the frontend starves it.
+OCCUPANCY_LIMIT = 0.95
+#: Counters that must stand still once every response is in.
+SETTLED = ("generation_tokens", "prompt_tokens", "requests_succeeded", "preemptions")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What a check looks at."""
+
+    window: Window
+    deltas: Deltas
+    after_window: Deltas  # from the closing scrape to the one that confirms it
+    stage: Stage
+    speculation: bool
+    k: int | None
+    occupancy: float | None
+
+    @property
+    def completed_tokens(self) -> int:
+        return sum(one.completion_tokens or 0 for one in self.window.requests)
+
+
+#: A check returns True when it holds, False when it failed, None when it could not run.
+Check = Callable[[Evidence], bool | None]
+
+
+def _request_failed(e: Evidence) -> bool:
+    w = e.window
+    return w.requests_sent == e.stage.requests == len(w.requests) and all(one.done for one in w.requests)
+
+
+def _short_output(e: Evidence) -> bool:
+    done = [one for one in e.window.requests if one.done]
+    return all(one.completion_tokens == e.stage.output_tokens and one.finish_reason == "length" for one in done)
+
+
+def _counter_reset(e: Evidence) -> bool:
+    return not e.deltas.fell and not e.after_window.fell
+
+
+def _missing_series(e: Evidence) -> bool:
+    return not series.missing_series(e.window.before) and not series.missing_series(e.window.after)
+
+
+def _engine_busy(e: Evidence) -> bool | None:
+    """Somebody else's requests were in the engine when the window began."""
+    running = series.total(e.window.before, series.GAUGES["running"])
+    waiting = series.total(e.window.before, series.GAUGES["waiting"])
+    return None if running is None or waiting is None else running + waiting == 0
+
+
+def _token_mismatch(e: Evidence) -> bool | None:
+    return _same(e.deltas.counter("generation_tokens"), e.completed_tokens)
+
+
+def _prompt_mismatch(e: Evidence) -> bool | None:
+    return _same(e.deltas.counter("prompt_tokens"), sum(one.prompt_tokens or 0 for one in e.window.requests))
+
+
+def _request_mismatch(e: Evidence) -> bool | None:
+    return _same(e.deltas.counter("requests_succeeded"), sum(one.done for one in e.window.requests))
+
+
+def _first_token_mismatch(e: Evidence) -> bool | None:
+    return _same(e.deltas.count("ttft"), sum(one.done for one in e.window.requests))
+
+
+def _late_counters(e: Evidence) -> bool | None:
+    moved = [e.after_window.counter(name) for name in SETTLED]
+    known = [one for one in moved if one is not None]
+    return all(one == 0 for one in known) if known else None
+
+
+def _tokens_per_step(e: Evidence) -> bool | None:
+    """Without speculation each step gives each request exactly one token."""
+    if e.speculation:
+        return True
+    generated, first, steps = (
+        e.deltas.counter("generation_tokens"),
+        e.deltas.count("ttft"),
+        e.deltas.count("itl"),
+    )
+    return None if generated is None or first is None or steps is None else generated - first == steps
+
+
+def _trimmed_tokens(e: Evidence) -> bool | None:
+    """Between 0 and k tokens per request are accepted and then cut off at the output length."""
+    cut = trimmed(e.deltas)
+    if cut is None:
+        return None
+    if not e.speculation:
+        return cut == 0
+    if e.k is None:
+        return cut >= 0
+    return 0 <= cut <= e.k * len(e.window.requests)
+
+
+def _position_sum(e: Evidence) -> bool | None:
+    if not e.speculation:
+        return True
+    accepted, positions = e.deltas.counter("accepted_tokens"), e.deltas.positions
+    return None if accepted is None or positions is None else sum(positions.values()) == accepted
+
+
+def _speculation_mismatch(e: Evidence) -> bool:
+    """The engine exposes the speculation series exactly when it speculates."""
+    return e.speculation == (series.pick(e.window.after, series.COUNTERS["drafts"]) is not None)
+
+
+def _prefix_hits(e: Evidence) -> bool | None:
+    if series.cache_info(e.window.after).prefix_caching is False:
+        return True
+    queries, hits = e.deltas.counter("prefix_queries"), e.deltas.counter("prefix_hits")
+    if queries is None or hits is None:
+        return None
+    return hits < PREFIX_HIT_LIMIT * queries if queries else hits == 0
+
+
+def _client_bound(e: Evidence) -> bool | None:
+    return None if e.occupancy is None else e.occupancy >= OCCUPANCY_LIMIT
+
+
+def _same(counted: float | None, known: int) -> bool | None:
+    return None if counted is None else counted == known
+
+
+CHECKS: dict[str, Check] = {
+    "missing_series": _missing_series,
+    "counter_reset": _counter_reset,
+    "engine_busy": _engine_busy,
+    "request_failed": _request_failed,
+    "short_output": _short_output,
+    "token_mismatch": _token_mismatch,
+    "prompt_mismatch": _prompt_mismatch,
+    "request_mismatch": _request_mismatch,
+    "first_token_mismatch": _first_token_mismatch,
+    "late_counters": _late_counters,
+    "speculation_mismatch": _speculation_mismatch,
+    "tokens_per_step": _tokens_per_step,
+    "trimmed_tokens": _trimmed_tokens,
+    "position_sum": _position_sum,
+    "prefix_hits": _prefix_hits,
+    "client_bound": _client_bound,
+}
+
+
+def run_checks(evidence: Evidence) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the checks that failed and of those that could not run."""
+    verdicts = {name: check(evidence) for name, check in CHECKS.items()}
+    failed = tuple(name for name, held in verdicts.items() if held is False)
+    not_run = tuple(name for name, held in verdicts.items() if held is None)
+    return failed, not_run
+
+
+def lane_seconds(window: Window) -> float | None:
+    """Return how long lanes were under load, summed: per lane from its first request to its last response.
+
+    The drain, when a lane has no further request, is not in it: Little's law is asked of the loaded part.
+    """
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
+    for one in window.requests:
+        first[one.lane] = min(one.sent_s, first.get(one.lane, one.sent_s))
+        last[one.lane] = max(one.ended_s, last.get(one.lane, one.ended_s))
+    loaded = sum(last[lane] - first[lane] for lane in first)
+    return loaded or None

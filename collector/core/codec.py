@@ -1,0 +1,157 @@
+"""CSV text to records and back: version first, then columns, then values.
+
+A float is written with nine significant digits, so that the same numbers give the same bytes; an empty
+field is None. Errors name the file, the line and the column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
+
+from collector.core.errors import DataError, close_words
+from collector.core.rows import SCHEMA_VERSION, Failure, Position, Row
+
+Record = TypeVar("Record", Row, Failure, Position)
+
+FLOAT_FORMAT = ".9g"
+
+#: Steps that turn a line of an older version into one of the next; empty until a second version exists.
+UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {}
+
+
+def column_types(record: type[Any]) -> dict[str, tuple[type, bool]]:
+    """Return, per column in order, its type and whether it may be empty."""
+    return _column_types(record.__name__)
+
+
+@cache
+def _column_types(record_name: str) -> dict[str, tuple[type, bool]]:
+    record = {one.__name__: one for one in (Row, Failure, Position)}[record_name]
+    hints = typing.get_type_hints(record)
+    found: dict[str, tuple[type, bool]] = {}
+    for item in fields(record):
+        hint = hints[item.name]
+        optional = isinstance(hint, types.UnionType)
+        kind = next(one for one in typing.get_args(hint) if one is not type(None)) if optional else hint
+        found[item.name] = (kind, optional)
+    return found
+
+
+def header(record: type[Any]) -> list[str]:
+    return list(column_types(record))
+
+
+def _write(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a row may not hold {value}: an undefined figure is None")
+        return format(value, FLOAT_FORMAT)
+    return str(value)
+
+
+def line_of(record: Any) -> str:
+    """Return one CSV line, newline included."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow([_write(getattr(record, name)) for name in header(type(record))])
+    return text.getvalue()
+
+
+def header_line(record: type[Any]) -> str:
+    return ",".join(header(record)) + "\n"
+
+
+def to_csv(record: type[Record], records: Iterable[Record]) -> str:
+    return header_line(record) + "".join(line_of(one) for one in records)
+
+
+def _read_value(text: str, kind: type) -> object:
+    if kind is bool:
+        return {"true": True, "false": False}[text]
+    if kind is float:
+        number = float(text)
+        if not math.isfinite(number):
+            raise ValueError(text)
+        return number
+    return kind(text)
+
+
+def _parse(record: type[Record], values: dict[str, str], where: str) -> Record:
+    parsed: dict[str, object] = {}
+    for name, (kind, optional) in column_types(record).items():
+        text = values[name]
+        if text == "" and (optional or kind is str):
+            parsed[name] = None if optional else ""
+            continue
+        try:
+            parsed[name] = _read_value(text, kind)
+        except (ValueError, KeyError):
+            expected = f"{kind.__name__}{' or empty' if optional else ''}"
+            raise DataError(f"{where}, column {name}: found {text!r}, expected {expected}") from None
+    return record(**parsed)  # type: ignore[arg-type]  # names and types were just checked against the record
+
+
+def _check_version(values: dict[str, str], where: str) -> int:
+    text = values.get("schema_version", "")
+    if not text.isdigit():
+        raise DataError(f"{where}, column schema_version: found {text!r}, expected a whole number")
+    version = int(text)
+    if version > SCHEMA_VERSION:
+        raise DataError(
+            f"{where}: schema version {version} is newer than this collector reads ({SCHEMA_VERSION}); "
+            "install the collector that wrote it, or a newer one"
+        )
+    if version < SCHEMA_VERSION and version not in UPGRADES:
+        raise DataError(f"{where}: schema version {version} is unknown; this collector reads {SCHEMA_VERSION}")
+    return version
+
+
+def _check_columns(found: list[str], record: type[Any], name: str) -> None:
+    expected = header(record)
+    unknown = [one for one in found if one not in expected]
+    missing = [one for one in expected if one not in found]
+    if unknown:
+        raise DataError(f"{name}, line 1: unknown column {unknown[0]!r}{close_words(unknown[0], expected)}")
+    if missing:
+        raise DataError(f"{name}, line 1: missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+    if len(set(found)) != len(found):
+        raise DataError(f"{name}, line 1: a column stands twice")
+
+
+def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
+    """Read a whole file's text; `name` is the file as the user knows it. Raises DataError."""
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        columns = next(reader, None)
+        if columns is None:
+            raise DataError(f"{name}: empty; expected a header line")
+        records: list[Record] = []
+        checked = False
+        for cells in reader:
+            where = f"{name}, line {reader.line_num}"
+            if len(cells) != len(columns):
+                raise DataError(f"{where}: {len(cells)} fields, expected {len(columns)}")
+            values = dict(zip(columns, cells, strict=True))
+            version = _check_version(values, where)
+            for step in range(version, SCHEMA_VERSION):
+                values = UPGRADES[step](values)
+            if not checked:
+                _check_columns(list(values), record, name)
+                checked = True
+            records.append(_parse(record, values, where))
+    except csv.Error as error:
+        raise DataError(f"{name}, line {reader.line_num}: {error}") from error
+    if not checked:
+        _check_columns(columns, record, name)
+    return records

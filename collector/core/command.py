@@ -1,0 +1,101 @@
+"""The exact `vllm serve` command of a configuration (flag spellings of vLLM 0.27.0)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from collector.core.errors import PlanError
+from collector.core.plan import Configuration
+from collector.core.secrets import HIDDEN, is_secret_name, redact
+
+#: Quiet, uncoloured logs that the diagnosis can read; a plan may set them otherwise.
+BASE_ENVIRONMENT = {
+    "VLLM_LOGGING_COLOR": "0",
+    "VLLM_DISABLE_LOG_LOGO": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def expander(variables: Mapping[str, str], where: str) -> Callable[[str], str]:
+    """Return a function that replaces ${NAME} by the variable's value. Raises PlanError where it is not set."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in variables:
+            raise PlanError(f"{where}: ${{{name}}} is not set; export {name} before the sweep")
+        return variables[name]
+
+    return lambda text: _VARIABLE.sub(value, text)
+
+
+def unchanged(text: str) -> str:
+    return text
+
+
+def serve_arguments(configuration: Configuration, *, port: int, expand: Callable[[str], str] = unchanged) -> list[str]:
+    """Return the arguments after the program: `serve MODEL --host … `."""
+    c = configuration
+    arguments = ["serve", expand(c.model_path), "--host", "127.0.0.1", "--port", str(port)]
+    arguments += ["--served-model-name", c.model, "--kv-cache-dtype", c.kv_cache_dtype]
+    arguments += ["--tensor-parallel-size", str(c.tensor_parallel)]
+    optional = {
+        "revision": c.model_revision,
+        "max-model-len": c.max_model_len,
+        "max-num-seqs": c.max_num_seqs,
+        "attention-backend": c.attention_backend,
+        "speculative-config": c.speculative_config,
+    }
+    for name, value in optional.items():
+        if value is not None:
+            arguments += [f"--{name}", expand(str(value))]
+    arguments += ["--disable-uvicorn-access-log"]
+    return arguments + [expand(one) for one in flag_arguments(dict(c.flags))]
+
+
+def flag_arguments(flags: Mapping[str, Any]) -> list[str]:
+    """Return flags as arguments: true is bare, false is --no-…, a list has several values, an object is JSON."""
+    arguments: list[str] = []
+    for name, value in flags.items():
+        if value is True:
+            arguments.append(f"--{name}")
+        elif value is False:
+            arguments.append(f"--no-{name}")
+        elif isinstance(value, list):
+            arguments += [f"--{name}", *map(str, value)]
+        elif isinstance(value, dict):
+            arguments += [f"--{name}", json.dumps(value, sort_keys=True, separators=(",", ":"))]
+        else:
+            arguments += [f"--{name}", str(value)]
+    return arguments
+
+
+def engine_environment(configuration: Configuration, expand: Callable[[str], str] = unchanged) -> dict[str, str]:
+    return BASE_ENVIRONMENT | {name: expand(value) for name, value in configuration.environment}
+
+
+def shown_command(configuration: Configuration, command: list[str], port: int | None) -> str:
+    """Return the command as a person would paste it, secrets hidden, ${NAME} left for the shell."""
+    environment = {
+        name: HIDDEN if is_secret_name(name) and not value.startswith("${") else value
+        for name, value in configuration.environment
+    }
+    words = [f"{name}={_quote(value)}" for name, value in sorted(environment.items())]
+    words += [_quote(one) for one in command]
+    arguments = serve_arguments(configuration, port=port or 0)
+    if port is None:
+        arguments[arguments.index("--port") + 1] = "PORT"
+    return redact(" ".join(words + [_quote(one) for one in arguments]))
+
+
+def _quote(word: str) -> str:
+    """Quote for the shell, but let it expand ${NAME}."""
+    if _VARIABLE.search(word) and not re.search(r"[\"`\\\s]|\$(?!\{\w+\})", word):
+        return f'"{word}"' if not re.fullmatch(r"[\w./:${}-]+", word) else word
+    return shlex.quote(word)

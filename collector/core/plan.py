@@ -1,0 +1,340 @@
+"""A plan (YAML) to ordered runs: configurations with their stages, ids and repeats.
+
+Ids are content hashes of what the plan says, so that the same entry has the same id on every machine;
+where an engine comes from (kind, command, url, port) is not part of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from collector.core.errors import PlanError, close_words
+from collector.core.plan_schema import (
+    Engine,
+    Factors,
+    Limits,
+    Matrix,
+    Model,
+    NvlinkOff,
+    PlanFile,
+    Repeats,
+    Stages,
+)
+from collector.core.plan_text import Path, place, read_plan_text
+from collector.core.secrets import is_secret_name, literal_secret
+from collector.core.speculative import check_speculation, tokens_of, with_drafter
+
+ID_DIGITS = 10
+DEFAULT_SERIES = "main"
+DEFAULT_KV_CACHE_DTYPE = "auto"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """Everything fixed at engine start."""
+
+    configuration_id: str
+    series: str
+    model: str
+    model_path: str
+    model_revision: str | None
+    drafter: str | None
+    kv_cache_dtype: str
+    speculation: str  # off, or the method
+    num_speculative_tokens: int | None
+    speculative_config: str | None  # canonical JSON
+    nvlink: str | None
+    tensor_parallel: int
+    max_model_len: int | None
+    max_num_seqs: int | None
+    attention_backend: str | None
+    image: str | None
+    version: str | None
+    flags: tuple[tuple[str, Any], ...]  # sorted by name
+    environment: tuple[tuple[str, str], ...]  # sorted by name, ${NAME} not expanded
+
+    @property
+    def label(self) -> str:
+        k = f" k={self.num_speculative_tokens}" if self.num_speculative_tokens is not None else ""
+        link = f" · NVLink {self.nvlink}" if self.nvlink else ""
+        series = f" · {self.series}" if self.series != DEFAULT_SERIES else ""
+        return f"{self.model} · KV {self.kv_cache_dtype} · speculation {self.speculation}{k}{link}{series}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    """One concurrency level with its workload, measured inside a running engine."""
+
+    concurrency: int
+    requests: int
+    prompt_set: str
+    prompt_tokens: int | None  # target length; None where the prompt set fixes its own
+    output_tokens: int
+    warmup_requests: int
+    warmup_output_tokens: int
+
+    @property
+    def label(self) -> str:
+        return f"concurrency {self.concurrency}, {self.requests} requests, {self.prompt_set}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One engine start: a configuration, which repeat it is, and its stages in order."""
+
+    configuration: Configuration
+    repeat: int
+    stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    campaign: str
+    about: str
+    digest: str
+    engine: Engine
+    limits: Limits
+    runs: tuple[Run, ...]
+
+    @property
+    def configurations(self) -> tuple[Configuration, ...]:
+        return tuple({run.configuration.configuration_id: run.configuration for run in self.runs}.values())
+
+
+def content_id(content: Mapping[str, Any]) -> str:
+    """Return the id of some content: SHA-256 of its canonical JSON, shortened. None values do not count."""
+    stated = {key: value for key, value in content.items() if value is not None}
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def row_id(configuration: Configuration, stage: Stage, repeat: int) -> str:
+    return content_id(
+        {
+            "configuration": configuration.configuration_id,
+            "repeat": repeat,
+            "concurrency": stage.concurrency,
+            "requests": stage.requests,
+            "prompt_set": stage.prompt_set,
+            "prompt_tokens": stage.prompt_tokens,
+            "output_tokens": stage.output_tokens,
+        }
+    )
+
+
+def parse_plan(text: str, name: str) -> Plan:
+    """Read a plan's text. Raises PlanError with file, line and key path."""
+    file, tree = read_plan_text(text, name)
+    builder = _Builder(file=file, tree=tree, name=name)
+    runs = tuple(_ordered(file.repeats, tuple(builder.configurations_with_stages())))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return Plan(
+        campaign=file.campaign,
+        about=file.about,
+        digest=digest,
+        engine=file.engine,
+        limits=file.limits,
+        runs=runs,
+    )
+
+
+def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Stage, ...]], ...]) -> Iterator[Run]:
+    """Put configurations and repeats in the order of the plan; a repeat is an engine start of its own."""
+    rounds = range(1, repeats.count + 1)
+    if repeats.order == "listed":
+        order = [(cell, repeat) for cell in cells for repeat in rounds]
+    else:
+        order = []
+        for repeat in rounds:
+            block = list(cells)
+            if repeats.order == "shuffled":
+                random.Random(f"{repeats.seed}/{repeat}").shuffle(block)  # noqa: S311  # an order, not a secret
+            order += [(cell, repeat) for cell in block]
+    return (Run(configuration=c, repeat=repeat, stages=stages) for (c, stages), repeat in order)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Builder:
+    """A validated file with the tree that knows its lines: makes configurations and says where it cannot."""
+
+    file: PlanFile
+    tree: Any
+    name: str
+
+    def configurations_with_stages(self) -> Iterator[tuple[Configuration, tuple[Stage, ...]]]:
+        self._check_sources()
+        seen: dict[str, Path] = {}
+        for path, factors in self._entries():
+            configuration = self._configuration(factors, path)
+            if configuration.configuration_id in seen:
+                first = place(self.tree, seen[configuration.configuration_id], self.name).split(": ")[-1]
+                raise self._error(path, f"the configuration {configuration.label!r} is already given by {first}")
+            seen[configuration.configuration_id] = path
+            yield configuration, self._stages(factors, configuration)
+        if not seen:
+            raise self._error((), "no configuration: give `matrix` or `extra` (or exclude less)")
+        self._check_filters_used()
+
+    def _error(self, path: Path, message: str) -> PlanError:
+        return PlanError(f"{place(self.tree, path, self.name)}: {message}")
+
+    # --- entries -------------------------------------------------------------------------------------
+
+    def _entries(self) -> Iterator[tuple[Path, Factors]]:
+        for index, matrix in enumerate(self.file.matrix):
+            path: Path = ("matrix", index) if isinstance(self.tree.get("matrix"), list) else ("matrix",)
+            for factors in self._combinations(matrix):
+                if not any(self._matches(factors, one) for one in self.file.exclude):
+                    yield path, factors
+        for index, factors in enumerate(self.file.extra):
+            yield ("extra", index), self._with_defaults(factors)
+
+    def _combinations(self, matrix: Matrix) -> Iterator[Factors]:
+        lists = {name: value for name in Matrix.model_fields if (value := getattr(matrix, name)) is not None}
+        for values in product(*lists.values()):
+            yield self._with_defaults(Factors(**dict(zip(lists, values, strict=True))))
+
+    def _with_defaults(self, factors: Factors) -> Factors:
+        return Factors(**(_stated(self.file.defaults) | _stated(factors)))
+
+    def _matches(self, factors: Factors, pattern: Factors) -> bool:
+        ours = {"series": DEFAULT_SERIES, "kv_cache_dtype": DEFAULT_KV_CACHE_DTYPE, "speculation": "off"}
+        ours |= _stated(factors)
+        return all(ours.get(key) == value for key, value in _stated(pattern).items())
+
+    # --- one configuration ---------------------------------------------------------------------------
+
+    def _configuration(self, factors: Factors, path: Path) -> Configuration:
+        file = self.file
+        if factors.model is None:
+            raise self._error(path, f"no model: name one of {', '.join(file.models)} here or in `defaults`")
+        if factors.model not in file.models:
+            raise self._error(
+                (*path, "model"),
+                f"found {factors.model!r}, allowed: {', '.join(file.models)}{close_words(factors.model, file.models)}",
+            )
+        model = file.models[factors.model]
+        method, k, speculative_config = self._speculation(factors, model, path)
+        off = file.nvlink_off if factors.nvlink == "off" else NvlinkOff(environment={}, flags={})
+        flags = file.engine.flags | model.flags | off.flags | (factors.flags or {})
+        environment = file.engine.environment | model.environment | off.environment | (factors.environment or {})
+        content: dict[str, Any] = {
+            "series": factors.series or DEFAULT_SERIES,
+            "model": factors.model,
+            "model_path": model.path,
+            "model_revision": model.revision,
+            "drafter": model.drafter if method != "off" else None,
+            "kv_cache_dtype": factors.kv_cache_dtype or DEFAULT_KV_CACHE_DTYPE,
+            "speculation": method,
+            "num_speculative_tokens": k,
+            "speculative_config": speculative_config,
+            "nvlink": factors.nvlink,
+            "tensor_parallel": factors.tensor_parallel or 1,
+            "max_model_len": factors.max_model_len,
+            "max_num_seqs": factors.max_num_seqs,
+            "attention_backend": factors.attention_backend,
+            "image": factors.image or file.engine.image,
+            "version": factors.version or file.engine.version,
+            "flags": tuple(sorted(flags.items())),
+            "environment": tuple(sorted((key, str(value)) for key, value in environment.items())),
+        }
+        # A token says who downloads a model, not what is measured.
+        hashed = content | {"environment": [pair for pair in content["environment"] if not is_secret_name(pair[0])]}
+        return Configuration(configuration_id=content_id(hashed), **content)
+
+    def _speculation(self, factors: Factors, model: Model, path: Path) -> tuple[str, int | None, str | None]:
+        wanted = factors.speculation
+        if wanted in (None, "off"):
+            return "off", None, None
+        where: Path = (*path, "speculation")
+        if isinstance(wanted, str):
+            if wanted not in self.file.speculation:
+                allowed = ["off", *self.file.speculation]
+                near = close_words(wanted, allowed)
+                raise self._error(where, f"found {wanted!r}, allowed: {', '.join(allowed)}{near}")
+            where, wanted = ("speculation", wanted), self.file.speculation[wanted]
+        problem = check_speculation(wanted)
+        if problem:
+            raise self._error(where, problem)
+        try:
+            config = with_drafter(wanted, model.drafter)
+        except ValueError as error:
+            raise self._error(where, f"{error}; model {factors.model!r} names no drafter") from None
+        text = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return str(config.get("method", "draft_model")), tokens_of(config), text
+
+    # --- stages --------------------------------------------------------------------------------------
+
+    def _stages(self, factors: Factors, configuration: Configuration) -> tuple[Stage, ...]:
+        stages = [
+            stage
+            for index, block in enumerate(self.file.stages)
+            if block.only is None or any(self._matches(factors, one) for one in block.only)
+            for stage in self._block(block, index, configuration)
+        ]
+        if not stages:
+            raise self._error(("stages",), f"no stage applies to the configuration {configuration.label!r}")
+        return tuple(stages)
+
+    def _block(self, block: Stages, index: int, configuration: Configuration) -> Iterator[Stage]:
+        path: Path = ("stages", index) if isinstance(self.tree.get("stages"), list) else ("stages",)
+        longest = configuration.max_model_len
+        synthetic = "synthetic" in block.prompt_set
+        if longest and synthetic and block.prompt_tokens + block.output_tokens > longest:
+            raise self._error(
+                path,
+                f"{block.prompt_tokens} prompt tokens + {block.output_tokens} output tokens do not fit "
+                f"max_model_len {longest} of {configuration.label!r}",
+            )
+        for prompt_set, (concurrency, requests) in product(block.prompt_set, block.concurrency.items()):
+            if requests < concurrency:
+                raise self._error(
+                    (*path, "concurrency", concurrency),
+                    f"{requests} requests cannot keep {concurrency} in flight; give at least {concurrency}",
+                )
+            yield Stage(
+                concurrency=concurrency,
+                requests=requests,
+                prompt_set=prompt_set,
+                prompt_tokens=block.prompt_tokens if prompt_set == "synthetic" else None,
+                output_tokens=block.output_tokens,
+                warmup_requests=block.warm_up.rounds * concurrency,
+                warmup_output_tokens=block.warm_up.output_tokens,
+            )
+
+    # --- the file as a whole ---------------------------------------------------------------------------
+
+    def _check_sources(self) -> None:
+        engine = self.file.engine
+        if engine.kind == "url" and not engine.url:
+            raise self._error(("engine",), "kind url needs `url`, such as http://127.0.0.1:8000")
+        places: list[tuple[Path, Mapping[str, Any]]] = [(("engine", "environment"), engine.environment)]
+        places += [(("models", name, "environment"), model.environment) for name, model in self.file.models.items()]
+        places += [(("extra", i, "environment"), one.environment or {}) for i, one in enumerate(self.file.extra)]
+        for path, environment in places:
+            for key, value in environment.items():
+                if literal_secret(key, str(value)):
+                    message = f"a secret may not stand in a plan, which is stored with the rows; write ${{{key}}}"
+                    raise self._error((*path, key), message)
+
+    def _check_filters_used(self) -> None:
+        """A filter that matches nothing is a typing error that would otherwise cost a sweep."""
+        combinations = [factors for matrix in self.file.matrix for factors in self._combinations(matrix)]
+        for index, pattern in enumerate(self.file.exclude):
+            if not any(self._matches(factors, pattern) for factors in combinations):
+                raise self._error(("exclude", index), "matches no combination of the matrix")
+        entries = [factors for _, factors in self._entries()]
+        for number, block in enumerate(self.file.stages):
+            for index, pattern in enumerate(block.only or []):
+                if not any(self._matches(factors, pattern) for factors in entries):
+                    raise self._error(("stages", number, "only", index), "matches no configuration")
+
+
+def _stated(factors: Factors) -> dict[str, Any]:
+    return {name: value for name in Factors.model_fields if (value := getattr(factors, name)) is not None}

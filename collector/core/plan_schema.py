@@ -1,0 +1,249 @@
+"""What a plan file may say: one declaration gives the validation, the errors and the JSON schema.
+
+Only shapes and allowed words live here; plan.py turns a valid plan into ordered runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from collector.core.prompt_names import PROMPT_SETS
+
+#: Raised when a plan's meaning changes, so that an old file is refused instead of misread.
+PLAN_VERSION = 1
+
+Item = TypeVar("Item")
+ONE_OR_MANY = "one_or_many"
+
+ENGINE_KINDS = ("process", "url", "docker", "emulated", "auto")
+
+
+def _word_for_switch(value: object) -> object:
+    """Read YAML 1.1's booleans as the words they were written as."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def _speculation(value: object) -> object:
+    value = _word_for_switch(value)
+    if isinstance(value, str | dict):
+        return value
+    raise ValueError("allowed: off, a name of `speculation`, or an object for --speculative-config")
+
+
+#: Set by collector itself: a plan that sets them would break the address or blind the measurement.
+RESERVED_FLAGS = ("host", "port", "served-model-name", "disable-log-stats", "api-server-count", "api-key")
+#: Flags that are factors: as a flag they would escape the columns and the ids.
+FACTOR_FLAGS = {
+    "model": "models",
+    "revision": "models.NAME.revision",
+    "kv-cache-dtype": "kv_cache_dtype",
+    "tensor-parallel-size": "tensor_parallel",
+    "max-model-len": "max_model_len",
+    "max-num-seqs": "max_num_seqs",
+    "attention-backend": "attention_backend",
+    "speculative-config": "speculation",
+}
+
+
+def _flags(value: object) -> object:
+    if not isinstance(value, dict):
+        raise ValueError(
+            "expected a mapping of serve flags to values; allowed: true, false, text, number, list, object"
+        )
+    for name, setting in value.items():
+        if not isinstance(name, str) or name.startswith("-") or "_" in name:
+            raise ValueError(
+                f"found the flag {name!r}, allowed: the long name without dashes, as in enforce-eager: true"
+            )
+        if name in RESERVED_FLAGS:
+            raise ValueError(f"found the flag {name!r}, which collector sets itself; allowed: any other")
+        if name in FACTOR_FLAGS:
+            raise ValueError(f"found the flag {name!r}, allowed: the key {FACTOR_FLAGS[name]!r} instead")
+        if setting is None:
+            raise ValueError(f"found {name!r} without a value, allowed: true for a bare flag")
+    return value
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+EngineKind = Literal[ENGINE_KINDS]  # type: ignore[valid-type]
+Switch = Annotated[Literal["on", "off"], BeforeValidator(_word_for_switch)]
+PromptSetName = Literal[PROMPT_SETS]  # type: ignore[valid-type]  # the names stand once, in prompt_names
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Speculation = Annotated[
+    Any, BeforeValidator(_speculation), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
+]
+Flags = Annotated[dict[str, Any], BeforeValidator(_flags)]
+Environment = dict[str, str | int | float]
+#: A single value may stand where a list may.
+OneOrMany = Annotated[list[Item], BeforeValidator(_as_list), Field(json_schema_extra={ONE_OR_MANY: True})]
+
+
+class Part(BaseModel):
+    """Base of every part of a plan: unknown keys are refused, values are frozen, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Engine(Part):
+    """How an engine is had. Kind, command, url and port are the host's business, not the configuration's."""
+
+    kind: EngineKind = Field(
+        "process", description="process runs `vllm serve`; url measures an engine somebody else runs"
+    )
+    version: str | None = Field(
+        None, description="What GET /version must answer; a build suffix such as +cpu may follow"
+    )
+    command: list[str] = Field(
+        default_factory=lambda: ["vllm"],
+        min_length=1,
+        description="Program before `serve`; ${NAME} is expanded",
+    )
+    image: str | None = Field(None, description="Container image, by digest if it is to be the same next year")
+    url: str | None = Field(None, description="Base address of a running engine, for kind url")
+    port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+        None, description="Port to serve on; a free one if absent"
+    )
+    api_key_variable: str | None = Field(None, description="Name of the environment variable that holds the API key")
+    environment: Environment = Field(default_factory=dict, description="Environment of every engine")
+    flags: Flags = Field(default_factory=dict, description="Serve flags of every engine, without the leading dashes")
+
+
+class Model(Part):
+    path: str = Field(description="Repository id or path; ${NAME} and ~ are expanded at launch, not in ids")
+    revision: str | None = Field(None, description="Revision of the repository")
+    drafter: str | None = Field(None, description="Drafter's repository or path; '{drafter}' in a speculation names it")
+    environment: Environment = Field(default_factory=dict)
+    flags: Flags = Field(default_factory=dict)
+
+
+def _p2p_off() -> Environment:
+    return {"NCCL_P2P_DISABLE": "1"}
+
+
+class NvlinkOff(Part):
+    """What `nvlink: off` adds. NCCL's switch does not reach vLLM's own all-reduce, hence the flag."""
+
+    environment: Environment = Field(default_factory=_p2p_off)
+    flags: Flags = Field(default_factory=lambda: {"disable-custom-all-reduce": True})
+
+
+class Factors(Part):
+    """One value of each factor that is named; what is not named comes from `defaults`."""
+
+    model: str | None = None
+    kv_cache_dtype: str | None = Field(None, description="As --kv-cache-dtype; auto if absent")
+    speculation: Speculation | None = Field(
+        None, description="off, a name of `speculation`, or a --speculative-config object"
+    )
+    nvlink: Switch | None = Field(None, description="on or off; absent where the plan does not vary it")
+    series: str | None = Field(None, description="Label of a group of runs measured together; main if absent")
+    tensor_parallel: Positive | None = None
+    max_model_len: Positive | None = None
+    max_num_seqs: Positive | None = None
+    attention_backend: str | None = None
+    image: str | None = None
+    version: str | None = None
+    flags: Flags | None = None
+    environment: Environment | None = None
+
+
+class Matrix(Part):
+    """Lists of values; every combination becomes a configuration. A single value may stand without a list."""
+
+    model: OneOrMany[str] | None = None
+    kv_cache_dtype: OneOrMany[str] | None = None
+    speculation: OneOrMany[Speculation] | None = None
+    nvlink: OneOrMany[Switch] | None = None
+    series: OneOrMany[str] | None = None
+    tensor_parallel: OneOrMany[Positive] | None = None
+    max_model_len: OneOrMany[Positive] | None = None
+    max_num_seqs: OneOrMany[Positive] | None = None
+    attention_backend: OneOrMany[str] | None = None
+    image: OneOrMany[str] | None = None
+    version: OneOrMany[str] | None = None
+    flags: OneOrMany[Flags] | None = None
+    environment: OneOrMany[Environment] | None = None
+
+
+class WarmUp(Part):
+    rounds: Annotated[int, Field(ge=0)] = Field(
+        1, description="Discarded rounds of `concurrency` requests before a stage"
+    )
+    output_tokens: Positive = Field(32, description="Output length of a warm-up request")
+
+
+class Stages(Part):
+    """Stages measured one after another in one engine: concurrency to number of requests."""
+
+    concurrency: dict[Positive, Positive] = Field(min_length=1, description="Concurrency to number of requests")
+    prompt_set: OneOrMany[PromptSetName] = Field(["synthetic"], description="One prompt set, or several in turn")
+    prompt_tokens: Positive = Field(700, description="Target length of a synthetic prompt, by the engine's tokenizer")
+    output_tokens: Positive = Field(256, description="Exact output length of each request")
+    warm_up: WarmUp = Field(default_factory=WarmUp)
+    only: OneOrMany[Factors] | None = Field(
+        None, description="Run these stages only in configurations that match one of these"
+    )
+
+
+class Repeats(Part):
+    count: Positive = Field(1, description="How often each cell is measured, each time in an engine of its own")
+    order: Literal["listed", "interleaved", "shuffled"] = Field(
+        "interleaved",
+        description="listed: a configuration's repeats in a row; interleaved: all configurations, then all again; "
+        "shuffled: as interleaved, each round in a seeded order",
+    )
+    seed: int = 1
+
+
+class Limits(Part):
+    ready_s: Seconds = Field(1800, description="Longest time from launch to ready")
+    start_stall_s: Seconds = Field(600, description="Longest time without a new log line while starting")
+    request_s: Seconds = Field(900, description="Longest time for one response")
+    stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
+    stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
+
+
+class PlanFile(Part):
+    plan: Literal[1] = Field(description="Version of this format")
+    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = Field(
+        description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
+    )
+    about: str = Field("", description="One sentence on what is asked")
+    engine: Engine = Field(default_factory=Engine)
+    models: dict[str, Model] = Field(min_length=1, description="Name to model")
+    speculation: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Name to --speculative-config object"
+    )
+    nvlink_off: NvlinkOff = Field(default_factory=NvlinkOff)
+    defaults: Factors = Field(default_factory=Factors)
+    matrix: OneOrMany[Matrix] = Field([], description="One block of factor lists, or several in order")
+    exclude: list[Factors] = Field(default_factory=list, description="Combinations of the matrix to leave out")
+    extra: list[Factors] = Field(default_factory=list, description="Configurations beside the matrix")
+    stages: OneOrMany[Stages]
+    repeats: Repeats = Field(default_factory=Repeats)
+    limits: Limits = Field(default_factory=Limits)
+
+
+def _loosen(node: Any) -> Any:
+    """Say in the schema, too, that a single value may stand for a list of one."""
+    if isinstance(node, list):
+        return [_loosen(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: _loosen(value) for key, value in node.items()}
+    if not node.pop(ONE_OR_MANY, False):
+        return node
+    about = {key: node.pop(key) for key in ("title", "description", "default") if key in node}
+    return about | {"anyOf": [node["items"], node]}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of a plan file, for editors."""
+    schema: dict[str, Any] = _loosen(PlanFile.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "collector plan"}

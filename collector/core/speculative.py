@@ -1,0 +1,56 @@
+"""A --speculative-config object: what vLLM would refuse late, refused before anything starts.
+
+vLLM checks a batch-size schedule only after weights are loaded and graphs captured, so a slip there
+costs a whole start (vllm/v1/spec_decode/dynamic/utils.py at 0.27.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+SCHEDULE = "num_speculative_tokens_per_batch_size"
+TOKENS = "num_speculative_tokens"
+DRAFTER = "{drafter}"
+
+
+def tokens_of(config: Mapping[str, Any]) -> int | None:
+    value = config.get(TOKENS)
+    return value if isinstance(value, int) else None
+
+
+def with_drafter(config: Mapping[str, Any], drafter: str | None) -> dict[str, Any]:
+    """Return the object with '{drafter}' replaced by the model's drafter. Raises ValueError if it has none."""
+    if DRAFTER in config.values() and drafter is None:
+        raise ValueError(f"{DRAFTER!r} needs a drafter")
+    return {key: drafter if value == DRAFTER else value for key, value in config.items()}
+
+
+def check_speculation(config: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the object, or None. Method names are vLLM's to judge: they change."""
+    if not config:
+        return "an empty object; write off for no speculation"
+    k = config.get(TOKENS)
+    if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
+        return f"{TOKENS}: found {k!r}, expected a whole number of at least 1"
+    return _check_schedule(config[SCHEDULE], k) if SCHEDULE in config else None
+
+
+def _check_schedule(schedule: Any, k: int | None) -> str | None:
+    if k is None:
+        return f"{SCHEDULE} needs {TOKENS} beside it, as the largest k"
+    if not isinstance(schedule, list) or not schedule or not all(map(_is_range, schedule)):
+        return f"{SCHEDULE}: expected a list of [first batch size, last batch size, k], found {schedule!r}"
+    ordered = sorted(schedule)
+    if ordered[0][0] != 1:
+        return f"{SCHEDULE}: the first range must start at batch size 1, found {ordered[0][0]}"
+    for before, after in pairwise(ordered):
+        if after[0] <= before[1]:
+            return f"{SCHEDULE}: the ranges {before} and {after} overlap"
+    return None
+
+
+def _is_range(entry: Any) -> bool:
+    whole = isinstance(entry, list) and len(entry) == 3 and all(type(one) is int for one in entry)
+    return bool(whole and 1 <= entry[0] <= entry[1] and entry[2] >= 0)

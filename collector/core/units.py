@@ -1,0 +1,126 @@
+"""The displayed metrics: column, unit on the page, which way is better, digits, names in both languages.
+
+A metric is shown as column x scale, rounded to its digits; nothing else is computed between a row and a page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Metric:
+    column: str
+    unit: str  # as printed; empty for a plain fraction
+    better: Literal["higher", "lower"] | None  # None where neither way is better in itself
+    digits: int
+    ko: str
+    en: str
+    scale: float = 1.0
+
+    def text(self, value: float) -> str:
+        """Return the value as it is printed, without its unit."""
+        return fixed(value * self.scale, self.digits)
+
+    def name(self, language: str) -> str:
+        return self.ko if language == "ko" else self.en
+
+
+def fixed(value: float, digits: int) -> str:
+    """Round to `digits` places; a value that rounds to zero has no sign."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        column="system_throughput_tok_s",
+        unit="tok/s",
+        better="higher",
+        digits=1,
+        ko="시스템 처리량",
+        en="System throughput",
+    ),
+    Metric(
+        column="request_decode_rate_tok_s",
+        unit="tok/s",
+        better="higher",
+        digits=1,
+        ko="요청당 디코딩 속도",
+        en="Request decode rate",
+    ),
+    Metric(column="ttft_mean_s", unit="s", better="lower", digits=3, ko="TTFT 평균", en="TTFT, mean"),
+    Metric(
+        column="tpot_mean_s",
+        unit="ms",
+        better="lower",
+        digits=2,
+        scale=1000.0,
+        ko="TPOT 평균",
+        en="TPOT, mean",
+    ),
+    Metric(
+        column="step_time_mean_s",
+        unit="ms",
+        better="lower",
+        digits=2,
+        scale=1000.0,
+        ko="스텝 시간",
+        en="Step time",
+    ),
+    Metric(
+        column="tokens_per_step",
+        unit="tokens",
+        better="higher",
+        digits=2,
+        ko="스텝당 토큰",
+        en="Tokens per step",
+    ),
+    Metric(column="acceptance_rate", unit="", better="higher", digits=4, ko="수용률", en="Acceptance rate"),
+    Metric(
+        column="accepted_per_forward",
+        unit="tokens",
+        better="higher",
+        digits=2,
+        ko="포워드당 수용 토큰",
+        en="Accepted per forward",
+    ),
+    Metric(column="preemptions", unit="events", better="lower", digits=0, ko="선점", en="Preemptions"),
+    Metric(
+        column="kv_usage_peak",
+        unit="%",
+        better=None,
+        digits=1,
+        scale=100.0,
+        ko="KV 사용률 최고",
+        en="KV usage, peak",
+    ),
+)
+
+#: System throughput with speculation on over off: a finding, not a column of a row.
+SPECULATION_RATIO = Metric(
+    column="speculation_ratio",
+    unit="×",
+    better="higher",
+    digits=2,
+    ko="추측 디코딩 배율",
+    en="Speculation ratio",
+)
+
+#: Units as a Korean page prints them; a unit that is not here is a symbol and stays.
+UNITS_KO: dict[str, str] = {
+    "drafts": "회",
+    "events": "회",
+    "GPUs": "개",
+    "lanes": "레인",
+    "requests": "개",
+    "scrapes": "회",
+    "sequences": "개",
+    "steps": "스텝",
+    "tokens": "토큰",
+}
+
+
+def unit_name(unit: str, language: str) -> str:
+    return UNITS_KO.get(unit, unit) if language == "ko" else unit

@@ -1,0 +1,55 @@
+"""What one measured window left behind: the evidence from which a row is computed, now or years later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collector.core.series import Samples
+
+WHOLE_STAGE = "whole_stage"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """One request as the client saw it. Times are seconds since the window's start."""
+
+    index: int
+    lane: int
+    sent_s: float
+    ended_s: float
+    status: int | None  # HTTP status; None where no response came
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    finish_reason: str | None
+    error: str | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.status == 200 and self.completion_tokens is not None  # HTTP OK
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """Gauges at one moment inside the window; None where the engine does not expose one."""
+
+    at_s: float
+    kv_usage: float | None
+    running: float | None
+    waiting: float | None
+    generation_tokens: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """Two scrapes and a duration, with what the client knows; `confirm` is the scrape after `after`."""
+
+    method: str
+    window_s: float
+    scrape_s: float
+    client_cpu_s: float
+    before: Samples
+    after: Samples
+    confirm: Samples
+    requests_sent: int
+    requests: tuple[Request, ...]
+    samples: tuple[Sample, ...]

@@ -1,0 +1,1 @@
+"""Edges: start an engine, drive it, read its counters, append rows."""

@@ -1,0 +1,115 @@
+"""Reading a campaign that is already there: its tables, and whether they still follow from the evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from collector.core.codec import from_csv, to_csv
+from collector.core.errors import DataError, UserError
+from collector.core.failures import CATEGORIES, PHASES
+from collector.core.record import make_row
+from collector.core.rows import PROVENANCES, Failure, Position, Row
+from collector.core.schema import data_package
+from collector.measure import evidence
+
+#: Tables whose absence is a fault; an interrupted sweep leaves all three.
+TABLES = ("rows.csv", "failures.csv", "positions.csv")
+
+
+def find_campaign(path: Path) -> Path:
+    """Return the folder of a campaign, given as a folder or by its name. Raises UserError where there is none."""
+    for folder in (path, Path("data") / path):
+        if (folder / "rows.csv").is_file():
+            return folder
+    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as data/NAME")
+
+
+def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:
+    """Read the three tables. Raises DataError with file, line and column."""
+    texts = {}
+    for name in TABLES:
+        path = folder / name
+        try:
+            texts[name] = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    return (
+        from_csv(Row, texts["rows.csv"], str(folder / "rows.csv")),
+        from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
+        from_csv(Position, texts["positions.csv"], str(folder / "positions.csv")),
+    )
+
+
+def recomputed(folder: Path, rows: list[Row]) -> tuple[list[Row], list[Position]]:
+    """Make every row again from its evidence, in the order of the table."""
+    made_rows: list[Row] = []
+    made_positions: list[Position] = []
+    for row in rows:
+        again, positions = make_row(*evidence.load(folder / "raw", row.row_id))
+        made_rows.append(again)
+        made_positions += positions
+    return made_rows, made_positions
+
+
+def problems(folder: Path) -> Iterator[str]:
+    """Yield what is wrong with a campaign, a sentence each."""
+    rows, failures, positions = read_tables(folder)
+    yield from _key_problems(folder, rows, failures, positions)
+    yield from _word_problems(folder, rows, failures)
+    yield from _descriptor_problems(folder)
+    for row in rows:
+        try:
+            again, _ = make_row(*evidence.load(folder / "raw", row.row_id))
+        except DataError as error:
+            yield str(error)
+            continue
+        if to_csv(Row, [again]) != to_csv(Row, [row]):
+            names = [name for name in Row.__dataclass_fields__ if getattr(again, name) != getattr(row, name)]
+            yield f"{folder / 'rows.csv'}: row {row.row_id} does not follow from its evidence ({', '.join(names[:5])})"
+
+
+def _key_problems(folder: Path, rows: list[Row], failures: list[Failure], positions: list[Position]) -> Iterator[str]:
+    row_ids = [row.row_id for row in rows]
+    yield from _twice(folder / "rows.csv", "row_id", row_ids)
+    yield from _twice(folder / "failures.csv", "failure_id", [one.failure_id for one in failures])
+    yield from _twice(folder / "positions.csv", "row and position", [f"{p.row_id}/{p.position}" for p in positions])
+    known = set(row_ids)
+    for orphan in sorted({p.row_id for p in positions} - known):
+        yield f"{folder / 'positions.csv'}: row {orphan} is not in rows.csv"
+    for one in failures:
+        if one.log and not (folder / one.log).is_file():
+            yield f"{folder / 'failures.csv'}: the log {one.log} is not there"
+
+
+def _twice(path: Path, what: str, keys: list[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            yield f"{path}: {what} {key} stands twice"
+        seen.add(key)
+
+
+def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> Iterator[str]:
+    for row in rows:
+        if row.campaign != folder.name:
+            yield f"{folder / 'rows.csv'}: row {row.row_id} belongs to campaign {row.campaign}"
+        if row.provenance not in PROVENANCES:
+            yield f"{folder / 'rows.csv'}: row {row.row_id} has the unknown provenance {row.provenance!r}"
+    for one in failures:
+        if one.category not in CATEGORIES:
+            yield f"{folder / 'failures.csv'}: {one.failure_id} has the unknown category {one.category!r}"
+        if one.phase not in PHASES:
+            yield f"{folder / 'failures.csv'}: {one.failure_id} has the unknown phase {one.phase!r}"
+
+
+def _descriptor_problems(folder: Path) -> Iterator[str]:
+    path = folder / "datapackage.json"
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        yield f"{path}: cannot be read: {error}"
+        return
+    if stored != data_package(folder.name, stored.get("description", "")):
+        yield f"{path}: does not describe the tables of this version"

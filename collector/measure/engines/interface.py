@@ -1,0 +1,61 @@
+"""What the sweep knows of an engine: how to start one, where it answers, when it ended, how to end it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from collector.core.plan import Configuration, Plan
+from collector.core.plan_schema import Engine
+from collector.measure.target import Target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """All that a start needs. `variables`: what ${NAME} in the plan stands for on this host."""
+
+    configuration: Configuration
+    engine: Engine
+    log: Path
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """How an engine ended; every field None while it still runs or nothing is known of it."""
+
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    oom_killed: bool | None = None
+
+
+class Running(Protocol):
+    """A started engine."""
+
+    target: Target
+    #: False for an engine that somebody else runs: it is neither awaited nor stopped.
+    owned: bool
+
+    async def ended(self) -> End:
+        """Wait until the engine has ended by itself."""
+
+    async def stop(self, patience_s: float) -> End:
+        """End the engine and all that came from it; kill what has not ended after `patience_s`."""
+
+    def log_size(self) -> int:
+        """Return how many bytes the engine has logged."""
+
+    def log_text(self) -> str:
+        """Return the engine's log, secrets removed."""
+
+
+class Kind(Protocol):
+    """An engine module."""
+
+    def preflight(self, plan: Plan, variables: Mapping[str, str]) -> None:
+        """Look at what can be known before the first start. Raises UserError with the fix."""
+
+    async def start(self, launch: Launch) -> Running:
+        """Start an engine. Raises StartError where not even that was possible."""

@@ -1,0 +1,122 @@
+"""Runs `vllm serve` as a process of its own, through a keeper that leaves no orphan behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from collector.core.command import engine_environment, expander, serve_arguments
+from collector.core.errors import EngineError, UserError
+from collector.core.plan import Plan
+from collector.measure.engines.interface import End, Launch
+from collector.measure.failed import MeasurementError
+from collector.measure.target import Target
+
+HOST = "127.0.0.1"
+#: Beyond the engine's own patience: the keeper needs a moment to end what is left and to say so.
+KEEPER_GRACE_S = 10.0
+
+
+def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
+    """See that the program is there and that every ${NAME} of the plan is set."""
+    program = expander(variables, "engine.command")(plan.engine.command[0])
+    if shutil.which(program, path=variables.get("PATH")) is None:
+        raise UserError(f"engine.command: the program {program!r} is not there; install vLLM or name its full path")
+    for configuration in plan.configurations:
+        expand = expander(variables, f"configuration {configuration.label}")
+        serve_arguments(configuration, port=0, expand=expand)
+        engine_environment(configuration, expand)
+
+
+async def start(launch: Launch) -> ProcessEngine:
+    """Start the engine on a free port of this machine. Raises MeasurementError where the port is taken."""
+    expand = expander(launch.variables, f"configuration {launch.configuration.label}")
+    port = _port(launch.engine.port)
+    command = [expand(one) for one in launch.engine.command]
+    command += serve_arguments(launch.configuration, port=port, expand=expand)
+    environment = dict(launch.variables) | engine_environment(launch.configuration, expand)
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    launch.log.write_text("")
+    keeper = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "collector.measure.keeper",
+        str(launch.log),
+        "--",
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C in the terminal reaches collector, which then stops the engine
+    )
+    key = launch.engine.api_key_variable
+    headers = {"authorization": f"Bearer {environment[key]}"} if key and key in environment else {}
+    return ProcessEngine(keeper, launch.log, Target(base_url=f"http://{HOST}:{port}", headers=headers))
+
+
+def _port(wanted: int | None) -> int:
+    """Return a free port. Asked before the start: whoever holds the port would answer in the engine's place."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted or 0))
+        except OSError as error:
+            cause = f"port {wanted} on {HOST} is taken: {error.strerror}"
+            raise MeasurementError(category="port_in_use", phase="launch", cause=cause, retryable=True) from error
+        return int(probe.getsockname()[1])
+
+
+class ProcessEngine:
+    """A running `vllm serve` and its keeper."""
+
+    owned = True
+
+    def __init__(self, keeper: asyncio.subprocess.Process, log: Path, target: Target) -> None:
+        self.target = target
+        self._keeper = keeper
+        self._log = log
+        self._exit = asyncio.create_task(self._read_exit())
+
+    async def _read_exit(self) -> End:
+        if self._keeper.stdout is None:
+            raise EngineError("the keeper has no output")
+        code: int | None = None
+        async for line in self._keeper.stdout:
+            message = json.loads(line)
+            if "exit" in message:
+                code = message["exit"]
+                break
+        if code is None:
+            return End()  # the keeper itself was killed; the kernel then killed the engine
+        return End(exit_code=code if code >= 0 else 128 - code, exit_signal=-code if code < 0 else None)
+
+    async def ended(self) -> End:
+        return await asyncio.shield(self._exit)
+
+    async def stop(self, patience_s: float) -> End:
+        if self._keeper.returncode is None and self._keeper.stdin is not None:
+            try:
+                self._keeper.stdin.write(f"stop {patience_s}\n".encode())
+                await self._keeper.stdin.drain()
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it ended in this moment
+        try:
+            async with asyncio.timeout(patience_s + KEEPER_GRACE_S):
+                end = await self.ended()
+                await self._keeper.wait()  # only then is nothing left running and the log whole
+                return end
+        except TimeoutError:
+            self._keeper.kill()
+            await self._keeper.wait()
+            return End()
+
+    def log_size(self) -> int:
+        return self._log.stat().st_size
+
+    def log_text(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")

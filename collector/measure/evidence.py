@@ -1,0 +1,92 @@
+"""The raw evidence of a row under raw/: both scrapes, what the client saw, and the circumstances.
+
+Everything a row is computed from is here, so `collector recompute` needs nothing else; files are
+compressed without time stamps, so that the same evidence gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from collector.core.engine_log import EngineFacts
+from collector.core.errors import DataError
+from collector.core.plan import Configuration, Stage
+from collector.core.record import Context
+from collector.core.window import Request, Sample, Window
+from collector.measure.files import write_atomically
+from collector.measure.scrape import parse
+from collector.measure.stage import Measured
+
+#: Goes up when the evidence changes shape.
+EVIDENCE_VERSION = 1
+SCRAPES = ("before", "after", "confirm")
+
+
+def store(folder: Path, row_id: str, context: Context, cell: tuple[Configuration, Stage], measured: Measured) -> None:
+    """Write the evidence of a row; it is whole before the row is appended."""
+    configuration, stage = cell
+    for name in SCRAPES:
+        write_atomically(folder / f"{row_id}-{name}.prom.gz", _pack(getattr(measured, name)))
+    facts = {key: value for key, value in asdict(measured).items() if key not in SCRAPES}
+    content = {
+        "evidence": EVIDENCE_VERSION,
+        "context": asdict(context),
+        "configuration": asdict(configuration),
+        "stage": asdict(stage),
+        "measured": facts,
+    }
+    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    write_atomically(folder / f"{row_id}-stage.json.gz", _pack(text))
+
+
+def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Window]:
+    """Read the evidence of a row. Raises DataError naming the file."""
+    stored = _json(folder / f"{row_id}-stage.json.gz")
+    try:
+        measured = stored["measured"]
+        context = dict(stored["context"])
+        facts = EngineFacts(**context.pop("facts"))
+        scrapes = {name: parse(_unpack(folder / f"{row_id}-{name}.prom.gz")) for name in SCRAPES}
+        window = Window(
+            method=measured["method"],
+            window_s=measured["window_s"],
+            scrape_s=measured["scrape_s"],
+            client_cpu_s=measured["client_cpu_s"],
+            requests_sent=measured["requests_sent"],
+            requests=tuple(Request(**one) for one in measured["requests"]),
+            samples=tuple(Sample(**one) for one in measured["samples"]),
+            **scrapes,
+        )
+        configuration = Configuration(**(stored["configuration"] | _pairs(stored["configuration"])))
+        return Context(**context, facts=facts), configuration, Stage(**stored["stage"]), window
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{folder / row_id}-stage.json.gz: not evidence of this version: {error}") from error
+
+
+def _pairs(configuration: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple((key, value) for key, value in configuration[name]) for name in ("flags", "environment")}
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        stored = json.loads(_unpack(path))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}") from error
+    if not isinstance(stored, dict) or stored.get("evidence") != EVIDENCE_VERSION:
+        raise DataError(f"{path}: evidence of another version; this collector reads {EVIDENCE_VERSION}")
+    return stored
+
+
+def _pack(text: str) -> bytes:
+    return gzip.compress(text.encode(), compresslevel=6, mtime=0)
+
+
+def _unpack(path: Path) -> str:
+    try:
+        return gzip.decompress(path.read_bytes()).decode()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error

@@ -1,0 +1,129 @@
+"""Keeps one engine process: a small program between collector and the engine it starts.
+
+It ends the engine and every process that came from it when collector asks, or when collector is gone
+(its end of standard input closes, also by SIGKILL): no orphan worker holds a GPU. The engine's output
+passes through it into the log, line by line, with secrets removed before they reach the disk.
+
+    python -m collector.measure.keeper LOG -- COMMAND…       (Linux)
+
+Standard input: `stop SECONDS`. Standard output: {"pid": …}, {"exit": code} once the engine ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from collector.core.secrets import redact, secret_values
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+#: Time that workers get to end by themselves after their leader, and the engine when collector is gone.
+GRACE_S = 3.0
+POLL_S = 0.02
+NOT_STARTED = 127
+
+
+def main(arguments: list[str]) -> int:
+    log, command = arguments[0], arguments[2:]
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Orphans of the engine become children of this process, so that it can find and end them.
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    with Path(log).open("ab", buffering=0) as file:
+        try:
+            engine = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
+            )
+        except OSError as error:
+            file.write(f"collector: cannot start {command[0]}: {error}\n".encode())
+            _tell(exit=NOT_STARTED)
+            return 0
+        _tell(pid=engine.pid)
+        copying = threading.Thread(target=_copy, args=(engine, file.write), daemon=True)
+        copying.start()
+        threading.Thread(target=_obey, args=(engine,), daemon=True).start()
+        # Told at once, so that a dead engine is noticed; this process ends when everything is gone.
+        _tell(exit=engine.wait())
+        _end_descendants(engine.pid)
+        copying.join(GRACE_S)
+    return 0
+
+
+def _tell(**message: int) -> None:
+    with contextlib.suppress(OSError):  # collector may be gone
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def _copy(engine: subprocess.Popen[bytes], write: Callable[[bytes], object]) -> None:
+    """Copy the engine's output to the log without its secrets."""
+    secrets = secret_values(os.environ)
+    if engine.stdout is not None:
+        for line in engine.stdout:
+            write(redact(line.decode("utf-8", "replace"), secrets).encode())
+
+
+def _obey(engine: subprocess.Popen[bytes]) -> None:
+    """Wait for `stop SECONDS`, or for the end of input, which means that collector is gone."""
+    words = sys.stdin.readline().split()
+    patience = float(words[1]) if words[:1] == ["stop"] else GRACE_S
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(engine.pid, signal.SIGTERM)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and engine.poll() is None:
+        time.sleep(POLL_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(engine.pid, signal.SIGKILL)
+
+
+def _children() -> list[int]:
+    """Return the children of this process, those that an ended engine left behind included."""
+    me, found = str(os.getpid()), []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                # pid (command, which may hold spaces and brackets) state parent …
+                parent = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+                found += [int(folder.name)] if parent == me else []
+    return found
+
+
+def _reap() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _end_descendants(group: int) -> None:
+    """Let what the engine left behind end by itself for a moment, then kill it, then see that it is gone."""
+    deadline = time.monotonic() + GRACE_S
+    while True:
+        _reap()
+        left = _children()
+        if not left:
+            return
+        if time.monotonic() >= deadline:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

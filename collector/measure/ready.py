@@ -1,0 +1,134 @@
+"""Is the engine ready? /health answers, version and model agree with the plan, and a real completion came right.
+
+A dead engine is noticed at once, a stall by the log's progress and the plan's limits, never by a fixed sleep.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+
+from collector.core.errors import EngineError
+from collector.core.plan import Run
+from collector.core.plan_schema import Limits
+from collector.measure.clock import Clock
+from collector.measure.engines.interface import Running
+from collector.measure.failed import MeasurementError
+from collector.measure.prompts import load_prompt_set, request_body
+from collector.measure.target import get_json, post_json, status_of
+
+POLL_S = 0.25
+#: Long enough for a drafter to be asked at least once, short enough to cost nothing.
+PROBE_TOKENS = 16
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """What the engine says of itself."""
+
+    version: str
+    max_model_len: int | None
+    start_s: float
+
+
+async def unless_ended(engine: Running, work: Awaitable[Result]) -> Result:
+    """Do some work with a living engine. Raises MeasurementError (verdict by its log) as soon as it has ended."""
+    task = asyncio.ensure_future(work)
+    ended = asyncio.ensure_future(engine.ended())
+    try:
+        await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and not task.done():
+            raise MeasurementError(category=None, phase="", cause="the engine ended")
+        return await task
+    finally:
+        for one in (task, ended):
+            one.cancel()
+        await asyncio.gather(task, ended, return_exceptions=True)
+
+
+async def wait_ready(engine: Running, run: Run, limits: Limits, clock: Clock, *, began: float) -> Ready:
+    """Wait until requests are answered. Raises MeasurementError with category and phase."""
+    async with engine.target.client(limits.request_s) as client:
+        await unless_ended(engine, _healthy(engine, client, limits, clock, began))
+        version, longest = await unless_ended(engine, _agrees(client, run))
+        await unless_ended(engine, _probe(client, run))
+    return Ready(version=version, max_model_len=longest, start_s=clock.monotonic() - began)
+
+
+async def _healthy(engine: Running, client: httpx.AsyncClient, limits: Limits, clock: Clock, began: float) -> None:
+    size, moved = engine.log_size(), clock.monotonic()
+    while (status := await status_of(client, "/health")) != httpx.codes.OK:
+        now = clock.monotonic()
+        if engine.log_size() != size:
+            size, moved = engine.log_size(), now
+        if now - began > limits.ready_s:
+            raise _timeout(f"not ready after ready_s = {limits.ready_s:g} s", status)
+        if engine.owned and now - moved > limits.start_stall_s:
+            raise _timeout(f"no new log line for start_stall_s = {limits.start_stall_s:g} s", status)
+        if not engine.owned and status is None:
+            raise MeasurementError(
+                category="environment", phase="launch", retryable=True, cause="/health: nobody answers there"
+            )
+        await clock.sleep(POLL_S)
+
+
+def _timeout(reason: str, status: int | None) -> MeasurementError:
+    health = "does not answer" if status is None else f"answers {status}"
+    return MeasurementError(category="timeout", phase="load", cause=f"{reason}; /health {health}", retryable=True)
+
+
+async def _agrees(client: httpx.AsyncClient, run: Run) -> tuple[str, int | None]:
+    """Return version and longest sequence. An engine that is another than the plan says gives false rows."""
+    wanted, model = run.configuration.version, run.configuration.model
+    try:
+        version = str((await get_json(client, "/version"))["version"])
+        served: list[dict[str, Any]] = (await get_json(client, "/v1/models"))["data"]
+        names = [str(one["id"]) for one in served]
+    except (EngineError, KeyError, TypeError) as error:
+        raise MeasurementError(
+            category="environment", phase="ready", cause=f"not the routes of vLLM: {error}"
+        ) from error
+    if wanted and version != wanted and not version.startswith((f"{wanted}+", f"{wanted}.post")):
+        cause = f"the engine is version {version}, the plan asks for {wanted}"
+        raise MeasurementError(category="environment", phase="ready", cause=cause)
+    if model not in names:
+        cause = f"the engine serves {', '.join(names)}, the plan asks for {model}"
+        raise MeasurementError(category="environment", phase="ready", cause=cause)
+    longest = served[names.index(model)].get("max_model_len")
+    asked = run.configuration.max_model_len
+    if asked and longest and longest != asked:
+        cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"
+        raise MeasurementError(category="environment", phase="ready", cause=cause)
+    return version, longest
+
+
+async def _probe(client: httpx.AsyncClient, run: Run) -> None:
+    """Send one short request of each kind that the stages send: up is not yet ready."""
+    for name in dict.fromkeys(stage.prompt_set for stage in run.stages):
+        path, body = request_body(
+            load_prompt_set(name),
+            0,
+            model=run.configuration.model,
+            salt=f"probe/{run.configuration.configuration_id}/{run.repeat}",
+            repetitions=1,
+            output_tokens=PROBE_TOKENS,
+        )
+        try:
+            answer = await post_json(client, path, body)
+            tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
+        except EngineError as error:
+            raise MeasurementError(
+                category="crashed_serving", phase="ready", cause=f"the first request: {error}"
+            ) from error
+        except (KeyError, IndexError, TypeError) as error:
+            cause = f"the first request: {path} answered without usage"
+            raise MeasurementError(category="environment", phase="ready", cause=cause) from error
+        if (tokens, reason) != (PROBE_TOKENS, "length"):
+            cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
+            raise MeasurementError(category="environment", phase="ready", cause=cause)

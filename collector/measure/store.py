@@ -1,0 +1,130 @@
+"""A campaign's folder: opened and proved writable before the first engine, appended to after each stage.
+
+A row is committed by its line in rows.csv; evidence and positions are on the disk before it, and what a
+crash left of them without a row is removed when the campaign is opened again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from collector.core.codec import from_csv, header_line, line_of, to_csv
+from collector.core.errors import UserError
+from collector.core.plan import Plan
+from collector.core.rows import Failure, Position, Row
+from collector.core.schema import data_package
+from collector.measure.files import append_durably, sync_folder, without_torn_tail, write_atomically
+from collector.measure.host import Host
+
+Record = TypeVar("Record", Row, Failure, Position)
+
+
+@dataclass(kw_only=True, slots=True)
+class Store:
+    """The records of a campaign in memory and on the disk."""
+
+    folder: Path
+    rows: list[Row] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def raw(self) -> Path:
+        return self.folder / "raw"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    def append_row(self, row: Row, positions: tuple[Position, ...]) -> None:
+        if positions:
+            append_durably(self.folder / "positions.csv", "".join(map(line_of, positions)))
+        append_durably(self.folder / "rows.csv", line_of(row))
+        self.rows.append(row)
+
+    def append_failure(self, failure: Failure) -> None:
+        append_durably(self.folder / "failures.csv", line_of(failure))
+        self.failures.append(failure)
+
+
+@contextlib.contextmanager
+def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[Store]:
+    """Open or make the campaign's folder for one sweep alone. Raises UserError where that cannot be."""
+    folder = data / plan.campaign
+    try:
+        for one in (folder, folder / "raw", folder / "logs"):
+            one.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}; choose another folder with --out") from error
+    with lock:
+        _lock(lock.fileno(), folder)
+        try:
+            _settle_plan(folder, plan_text)
+            _settle_host(folder, host)
+            package = json.dumps(data_package(plan.campaign, plan.about), ensure_ascii=False, indent=2) + "\n"
+            write_atomically(folder / "datapackage.json", package.encode())
+            store = Store(folder=folder, rows=_records(folder, Row), failures=_records(folder, Failure))
+            _settle_positions(folder, {row.row_id for row in store.rows})
+            sync_folder(folder)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be written: {error}; choose another folder with --out") from error
+        yield store
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Take the folder for this process. The kernel lets go of it when the process ends, however it ends."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UserError(f"{folder}: another sweep is running there; wait for it or end it") from None
+
+
+def _settle_plan(folder: Path, text: str) -> None:
+    path = folder / "plan.yaml"
+    if not path.exists():
+        write_atomically(path, text.encode())
+    elif path.read_text(encoding="utf-8") != text:
+        raise UserError(
+            f"{path}: this campaign was begun with another plan; give the changed plan a campaign name of its own, "
+            "or sweep the stored plan to go on"
+        )
+
+
+def _settle_host(folder: Path, host: Host) -> None:
+    path = folder / "host.json"
+    if not path.exists():
+        write_atomically(path, (json.dumps(host.as_json(), ensure_ascii=False, indent=2) + "\n").encode())
+        return
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    if stored.get("host_id") != host.host_id:
+        raise UserError(
+            f"{path}: this campaign was measured on another host; a campaign is one plan on one host, "
+            "so give this one a folder of its own with --out"
+        )
+
+
+_FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "positions.csv"}
+
+
+def _records(folder: Path, record: type[Record]) -> list[Record]:
+    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none."""
+    path = folder / _FILES[record]
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    whole = without_torn_tail(text) or header_line(record)
+    if whole != text:
+        write_atomically(path, whole.encode())
+    return from_csv(record, whole, str(path))
+
+
+def _settle_positions(folder: Path, row_ids: set[str]) -> None:
+    """Drop positions whose row was never committed."""
+    found = _records(folder, Position)
+    kept = [one for one in found if one.row_id in row_ids]
+    if len(kept) != len(found):
+        write_atomically(folder / _FILES[Position], to_csv(Position, kept).encode())

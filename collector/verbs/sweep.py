@@ -1,0 +1,89 @@
+"""`collector sweep PLAN`: measure what the plan asks for, into data/<campaign>/."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import secrets
+import signal
+from pathlib import Path
+
+from rich.console import Console
+
+from collector.core.plan import Plan, parse_plan
+from collector.core.plan_schema import ENGINE_KINDS
+from collector.measure.clock import SystemClock
+from collector.measure.engines import kind_of
+from collector.measure.host import read_boot_id, read_host
+from collector.measure.journal import INTERRUPTED, Journal
+from collector.measure.store import open_store
+from collector.measure.sweep import Job, sweep, unfinished
+from collector.verbs.files import read_text
+
+INTERRUPTED_EXIT = 130
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("sweep", help="measure what a plan asks for; goes on where it stopped")
+    parser.add_argument("plan", type=Path, help="plan file (YAML)")
+    parser.add_argument("--engine", choices=ENGINE_KINDS, help="engine kind instead of the plan's")
+    parser.add_argument("--out", type=Path, default=Path("data"), help="folder of campaigns (default: data)")
+    parser.add_argument("--retry-failed", action="store_true", help="try again what failed by a fault of the moment")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    text = read_text(args.plan)
+    plan = parse_plan(text, str(args.plan))
+    kind_name = args.engine or plan.engine.kind
+    kind = kind_of(kind_name)
+    kind.preflight(plan, os.environ)
+    clock, host = SystemClock(), read_host()
+    console = Console(highlight=False, soft_wrap=True, markup=False)
+    with open_store(args.out, plan, text, host) as store:
+        log = Journal(path=store.folder / "journal.jsonl", clock=clock, boot_id=read_boot_id())
+        log.mend()
+        job = Job(
+            plan=plan,
+            store=store,
+            journal=log,
+            clock=clock,
+            host=host,
+            kind_name=kind_name,
+            kind=kind,
+            variables=dict(os.environ),
+            salt=secrets.token_hex(8),
+            tell=console.print,
+            retry_failed=args.retry_failed,
+        )
+        try:
+            asyncio.run(_interruptible(job))
+        except asyncio.CancelledError:
+            log.note(INTERRUPTED)
+            console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")
+            return INTERRUPTED_EXIT
+        console.print(f"done: {_summary(job)}")
+        return 1 if unfinished(job) or any(row.checks for row in store.rows) else 0
+
+
+async def _interruptible(job: Job) -> None:
+    """Sweep until done, or until Ctrl-C or SIGTERM: then the engine is ended and what is measured stays."""
+    task = asyncio.current_task()
+    if task is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    await sweep(job)
+
+
+def _summary(job: Job) -> str:
+    marked = sum(bool(row.checks) for row in job.store.rows)
+    parts = [f"{len(job.store.rows)} of {_cells(job.plan)} rows in {job.store.folder}"]
+    parts += [f"{marked} with failed checks"] if marked else []
+    failures = len(unfinished(job))
+    parts += [f"{failures} configuration{'s' if failures > 1 else ''} failed"] if failures else []
+    return ", ".join(parts)
+
+
+def _cells(plan: Plan) -> int:
+    return sum(len(run.stages) for run in plan.runs)
