@@ -55,7 +55,9 @@ def _short_output(e: Evidence) -> bool:
 
 
 def _counter_reset(e: Evidence) -> bool:
-    return not e.deltas.fell and not e.after_window.fell
+    """No counter fell between the scrapes, nor between the samples inside the window."""
+    sampled = [one.generation_tokens for one in e.window.samples if one.generation_tokens is not None]
+    return not e.deltas.fell and not e.after_window.fell and sampled == sorted(sampled)
 
 
 def _missing_series(e: Evidence) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -58,14 +59,20 @@ def _write(value: object) -> str:
         if not math.isfinite(value):
             raise ValueError(f"a row may not hold {value}: an undefined figure is None")
         return format(value, FLOAT_FORMAT)
-    return str(value)
+    # A bare carriage return does not survive a file that is read as text, and csv does not quote it.
+    return str(value).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def line_of(record: Any) -> str:
     """Return one CSV line, newline included."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow([_write(getattr(record, name)) for name in header(type(record))])
+    csv.writer(text, lineterminator="\n").writerow(cells_of(record).values())
     return text.getvalue()
+
+
+def cells_of(record: Any) -> dict[str, str]:
+    """Return column and written value, in the order of the table."""
+    return {name: _write(getattr(record, name)) for name in header(type(record))}
 
 
 def header_line(record: type[Any]) -> str:
@@ -104,7 +111,7 @@ def _parse(record: type[Record], values: dict[str, str], where: str) -> Record:
 
 def _check_version(values: dict[str, str], where: str) -> int:
     text = values.get("schema_version", "")
-    if not text.isdigit():
+    if not re.fullmatch(r"[0-9]{1,9}", text):
         raise DataError(f"{where}, column schema_version: found {text!r}, expected a whole number")
     version = int(text)
     if version > SCHEMA_VERSION:
@@ -125,8 +132,15 @@ def _check_columns(found: list[str], record: type[Any], name: str) -> None:
         raise DataError(f"{name}, line 1: unknown column {unknown[0]!r}{close_words(unknown[0], expected)}")
     if missing:
         raise DataError(f"{name}, line 1: missing column{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
-    if len(set(found)) != len(found):
-        raise DataError(f"{name}, line 1: a column stands twice")
+
+
+def _check_header(columns: list[str], record: type[Any], name: str) -> None:
+    """Check what holds for any version; without a version the columns are all there is to go by."""
+    twice = next((one for one in columns if columns.count(one) > 1), None)
+    if twice is not None:
+        raise DataError(f"{name}, line 1: column {twice!r} stands twice")
+    if "schema_version" not in columns:
+        _check_columns(columns, record, name)
 
 
 def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
@@ -136,6 +150,7 @@ def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
         columns = next(reader, None)
         if columns is None:
             raise DataError(f"{name}: empty; expected a header line")
+        _check_header(columns, record, name)
         records: list[Record] = []
         checked = False
         for cells in reader:

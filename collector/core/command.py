@@ -20,7 +20,9 @@ BASE_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
 }
 
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
+#: What means something to a shell inside double quotes, but for a variable as above.
+_ACTIVE = re.compile(r'[\\"`]|\$(?!\{[A-Za-z_]\w*\})', re.ASCII)
 
 
 def expander(variables: Mapping[str, str], where: str) -> Callable[[str], str]:
@@ -95,7 +97,7 @@ def shown_command(configuration: Configuration, command: list[str], port: int | 
 
 
 def _quote(word: str) -> str:
-    """Quote for the shell, but let it expand ${NAME}."""
-    if _VARIABLE.search(word) and not re.search(r"[\"`\\\s]|\$(?!\{\w+\})", word):
-        return f'"{word}"' if not re.fullmatch(r"[\w./:${}-]+", word) else word
-    return shlex.quote(word)
+    """Quote for the shell, but let it expand ${NAME}, whatever stands in the variable."""
+    if not _VARIABLE.search(word):
+        return shlex.quote(word)
+    return '"' + _ACTIVE.sub(r"\\\g<0>", word) + '"'

@@ -157,8 +157,10 @@ def stage_result(window: Window, d: Deltas, *, lane_s: float | None) -> StageRes
 
 def trimmed(d: Deltas) -> float | None:
     """Return TTFT count + ITL count + accepted - generated: what max_tokens cut off; without speculation 0."""
-    observed = _plus(d.count("ttft"), d.count("itl"))
-    return _minus(_plus(observed, d.counter("accepted_tokens") or 0.0), d.counter("generation_tokens"))
+    observed, accepted = _plus(d.count("ttft"), d.count("itl")), d.counter("accepted_tokens")
+    if accepted is None and d.counter("drafts") is None:
+        accepted = 0.0
+    return _minus(_plus(observed, accepted), d.counter("generation_tokens"))
 
 
 def percentile(histogram: Histogram | None, share: float) -> Percentile:
@@ -177,8 +179,8 @@ def percentile(histogram: Histogram | None, share: float) -> Percentile:
 
 
 def _restarted(before: Samples, after: Samples) -> bool:
-    start = (series.PROCESS_START,)
-    return series.total(before, start) != series.total(after, start)
+    starts = (series.PROCESS_START, series.COUNTER_START)
+    return any(series.total(before, (one,)) != series.total(after, (one,)) for one in starts)
 
 
 def _histogram_minus(after: Histogram | None, before: Histogram | None) -> Histogram | None:

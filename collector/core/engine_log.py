@@ -16,9 +16,9 @@ _DRAFTER = "Loading drafter model"
 _ALL_REDUCE = re.compile(r"Using \[([^\]]*)\] all-reduce backends \(in dispatch order\)")
 _DOWNGRADE = re.compile(r"setting cudagraph_mode=(\w+)|Overriding cudagraph_mode from \w+ to (\w+)")
 _CONFIG_MODE = re.compile(r"'?cudagraph_mode'?[:=] ?<CUDAGraphMode\.(\w+)")
-_EAGER = re.compile(r"Enforce eager set, disabling torch\.compile and CUDAGraphs|enforce_eager=True")
-_MODEL_GIB = re.compile(r"Model loading took ([\d.]+) GiB")
-_KV_TOKENS = re.compile(r"KV cache size: ([\d,]+) tokens")
+_EAGER = re.compile(r"Enforce eager set, |enforce_eager=True")
+_MODEL_GIB = re.compile(r"Model loading took (\d+(?:\.\d+)?) GiB")
+_KV_TOKENS = re.compile(r"KV cache size: (\d[\d,]*) tokens")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

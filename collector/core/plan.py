@@ -27,12 +27,19 @@ from collector.core.plan_schema import (
     Stages,
 )
 from collector.core.plan_text import Path, place, read_plan_text
-from collector.core.secrets import is_secret_name, literal_secret
+from collector.core.secrets import is_secret_name, stated_secrets
 from collector.core.speculative import check_speculation, tokens_of, with_drafter
 
 ID_DIGITS = 10
 DEFAULT_SERIES = "main"
 DEFAULT_KV_CACHE_DTYPE = "auto"
+#: What a factor is that no part of a plan names; the others are then left to the engine.
+DEFAULTS: dict[str, Any] = {
+    "series": DEFAULT_SERIES,
+    "kv_cache_dtype": DEFAULT_KV_CACHE_DTYPE,
+    "speculation": "off",
+    "tensor_parallel": 1,
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,8 +211,7 @@ class _Builder:
         return Factors(**(_stated(self.file.defaults) | _stated(factors)))
 
     def _matches(self, factors: Factors, pattern: Factors) -> bool:
-        ours = {"series": DEFAULT_SERIES, "kv_cache_dtype": DEFAULT_KV_CACHE_DTYPE, "speculation": "off"}
-        ours |= _stated(factors)
+        ours = DEFAULTS | _stated(factors)
         return all(ours.get(key) == value for key, value in _stated(pattern).items())
 
     # --- one configuration ---------------------------------------------------------------------------
@@ -235,7 +241,7 @@ class _Builder:
             "num_speculative_tokens": k,
             "speculative_config": speculative_config,
             "nvlink": factors.nvlink,
-            "tensor_parallel": factors.tensor_parallel or 1,
+            "tensor_parallel": factors.tensor_parallel or DEFAULTS["tensor_parallel"],
             "max_model_len": factors.max_model_len,
             "max_num_seqs": factors.max_num_seqs,
             "attention_backend": factors.attention_backend,
@@ -280,6 +286,10 @@ class _Builder:
         ]
         if not stages:
             raise self._error(("stages",), f"no stage applies to the configuration {configuration.label!r}")
+        cells = [row_id(configuration, stage, 1) for stage in stages]
+        for index, stage in enumerate(stages):
+            if cells.index(cells[index]) < index:
+                raise self._error(("stages",), f"{configuration.label!r} gets twice: {stage.label}")
         return tuple(stages)
 
     def _block(self, block: Stages, index: int, configuration: Configuration) -> Iterator[Stage]:
@@ -314,14 +324,12 @@ class _Builder:
         engine = self.file.engine
         if engine.kind == "url" and not engine.url:
             raise self._error(("engine",), "kind url needs `url`, such as http://127.0.0.1:8000")
-        places: list[tuple[Path, Mapping[str, Any]]] = [(("engine", "environment"), engine.environment)]
-        places += [(("models", name, "environment"), model.environment) for name, model in self.file.models.items()]
-        places += [(("extra", i, "environment"), one.environment or {}) for i, one in enumerate(self.file.extra)]
-        for path, environment in places:
-            for key, value in environment.items():
-                if literal_secret(key, str(value)):
-                    message = f"a secret may not stand in a plan, which is stored with the rows; write ${{{key}}}"
-                    raise self._error((*path, key), message)
+        if "off" in self.file.speculation:
+            raise self._error(("speculation", "off"), "off means no speculation; choose another name")
+        for path in stated_secrets(self.tree):
+            name = path[-1] if "environment" in path else "NAME"
+            message = f"a secret may not stand in a plan, which is stored with the rows; write ${{{name}}}"
+            raise self._error(path, message)
 
     def _check_filters_used(self) -> None:
         """A filter that matches nothing is a typing error that would otherwise cost a sweep."""

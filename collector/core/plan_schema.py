@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from collector.core.plan_values import as_list, environment_value, flags, speculation, storable, word_for_switch
 from collector.core.prompt_names import PROMPT_SETS
 
 #: Raised when a plan's meaning changes, so that an old file is refused instead of misread.
@@ -19,69 +20,19 @@ ONE_OR_MANY = "one_or_many"
 
 ENGINE_KINDS = ("process", "url", "docker", "emulated", "auto")
 
-
-def _word_for_switch(value: object) -> object:
-    """Read YAML 1.1's booleans as the words they were written as."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
-def _speculation(value: object) -> object:
-    value = _word_for_switch(value)
-    if isinstance(value, str | dict):
-        return value
-    raise ValueError("allowed: off, a name of `speculation`, or an object for --speculative-config")
-
-
-#: Set by collector itself: a plan that sets them would break the address or blind the measurement.
-RESERVED_FLAGS = ("host", "port", "served-model-name", "disable-log-stats", "api-server-count", "api-key")
-#: Flags that are factors: as a flag they would escape the columns and the ids.
-FACTOR_FLAGS = {
-    "model": "models",
-    "revision": "models.NAME.revision",
-    "kv-cache-dtype": "kv_cache_dtype",
-    "tensor-parallel-size": "tensor_parallel",
-    "max-model-len": "max_model_len",
-    "max-num-seqs": "max_num_seqs",
-    "attention-backend": "attention_backend",
-    "speculative-config": "speculation",
-}
-
-
-def _flags(value: object) -> object:
-    if not isinstance(value, dict):
-        raise ValueError(
-            "expected a mapping of serve flags to values; allowed: true, false, text, number, list, object"
-        )
-    for name, setting in value.items():
-        if not isinstance(name, str) or name.startswith("-") or "_" in name:
-            raise ValueError(
-                f"found the flag {name!r}, allowed: the long name without dashes, as in enforce-eager: true"
-            )
-        if name in RESERVED_FLAGS:
-            raise ValueError(f"found the flag {name!r}, which collector sets itself; allowed: any other")
-        if name in FACTOR_FLAGS:
-            raise ValueError(f"found the flag {name!r}, allowed: the key {FACTOR_FLAGS[name]!r} instead")
-        if setting is None:
-            raise ValueError(f"found {name!r} without a value, allowed: true for a bare flag")
-    return value
-
-
-def _as_list(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
 EngineKind = Literal[ENGINE_KINDS]  # type: ignore[valid-type]
-Switch = Annotated[Literal["on", "off"], BeforeValidator(_word_for_switch)]
+Switch = Annotated[Literal["on", "off"], BeforeValidator(word_for_switch)]
 PromptSetName = Literal[PROMPT_SETS]  # type: ignore[valid-type]  # the names stand once, in prompt_names
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Speculation = Annotated[
-    Any, BeforeValidator(_speculation), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
+    Any, BeforeValidator(speculation), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
 ]
-Flags = Annotated[dict[str, Any], BeforeValidator(_flags)]
-Environment = dict[str, str | int | float]
+Flags = Annotated[dict[str, Any], BeforeValidator(flags)]
+Environment = dict[str, Annotated[str | int | float, BeforeValidator(environment_value)]]
+SpeculativeConfig = Annotated[dict[str, Any], AfterValidator(storable)]
 #: A single value may stand where a list may.
-OneOrMany = Annotated[list[Item], BeforeValidator(_as_list), Field(json_schema_extra={ONE_OR_MANY: True})]
+OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 
 
 class Part(BaseModel):
@@ -115,7 +66,7 @@ class Engine(Part):
 
 
 class Model(Part):
-    path: str = Field(description="Repository id or path; ${NAME} and ~ are expanded at launch, not in ids")
+    path: str = Field(description="Repository id or path; ${NAME} is expanded at launch, not in ids (${HOME}, not ~)")
     revision: str | None = Field(None, description="Revision of the repository")
     drafter: str | None = Field(None, description="Drafter's repository or path; '{drafter}' in a speculation names it")
     environment: Environment = Field(default_factory=dict)
@@ -181,7 +132,11 @@ class WarmUp(Part):
 class Stages(Part):
     """Stages measured one after another in one engine: concurrency to number of requests."""
 
-    concurrency: dict[Positive, Positive] = Field(min_length=1, description="Concurrency to number of requests")
+    concurrency: dict[Positive, Positive] = Field(
+        min_length=1,
+        description="Concurrency to number of requests",
+        json_schema_extra={"propertyNames": {"pattern": "^[1-9][0-9]*$"}},
+    )
     prompt_set: OneOrMany[PromptSetName] = Field(["synthetic"], description="One prompt set, or several in turn")
     prompt_tokens: Positive = Field(700, description="Target length of a synthetic prompt, by the engine's tokenizer")
     output_tokens: Positive = Field(256, description="Exact output length of each request")
@@ -217,7 +172,7 @@ class PlanFile(Part):
     about: str = Field("", description="One sentence on what is asked")
     engine: Engine = Field(default_factory=Engine)
     models: dict[str, Model] = Field(min_length=1, description="Name to model")
-    speculation: dict[str, dict[str, Any]] = Field(
+    speculation: dict[str, SpeculativeConfig] = Field(
         default_factory=dict, description="Name to --speculative-config object"
     )
     nvlink_off: NvlinkOff = Field(default_factory=NvlinkOff)

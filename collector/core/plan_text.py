@@ -21,12 +21,13 @@ Path = tuple[str | int, ...]
 def read_plan_text(text: str, name: str) -> tuple[PlanFile, Any]:
     """Return the plan and the YAML tree that knows its lines. `name` is the file as the user knows it."""
     tree = _load(text, name)
-    if not isinstance(tree, dict):
+    plain = _plain(tree)
+    if not isinstance(plain, dict):
         raise PlanError(
-            f"{name}: found {_kind(tree)}, expected a mapping with the keys {', '.join(PlanFile.model_fields)}"
+            f"{name}: found {_kind(plain)}, expected a mapping with the keys {', '.join(PlanFile.model_fields)}"
         )
     try:
-        return PlanFile.model_validate(_plain(tree)), tree
+        return PlanFile.model_validate(plain), tree
     except ValidationError as error:
         told = [_sentence(one, tree, name) for one in error.errors()]
         rest = len(told) - MOST_ERRORS
@@ -41,7 +42,8 @@ def place(tree: Any, path: Path, name: str) -> str:
         if not _holds(node, key):
             continue
         listed = isinstance(node, list)
-        line, node = (node.lc.item(key) if listed else node.lc.key(key))[0] + 1, node[key]
+        marks = node.lc.data or {}  # a key that came by a merge (<<) has no mark: the nearest line above is told
+        line, node = marks[key][0] + 1 if key in marks else line, node[key]
         known.append(f"[{key}]" if listed else f".{key}" if known else str(key))
     return f"{name}{f', line {line}' if line else ''}: {''.join(known) or 'plan'}"
 
@@ -55,6 +57,10 @@ def _load(text: str, name: str) -> Any:
         where = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
         raise PlanError(f"{where}: not YAML: {error.problem or error.context}") from error
     except YAMLError as error:
+        raise PlanError(f"{name}: not YAML: {error}") from error
+    except RecursionError:
+        raise PlanError(f"{name}: not YAML that can be read: nested too deeply") from None
+    except Exception as error:  # a date that is none, a tag on the wrong kind: the parser fails in its own ways
         raise PlanError(f"{name}: not YAML: {error}") from error
 
 
@@ -113,9 +119,25 @@ def _sentence(error: ErrorDetails, tree: Any, name: str) -> str:
         return f"{where}: unknown key{close_words(str(path[-1]), allowed)}; allowed: {', '.join(allowed)}"
     if error["type"] == "missing":
         return f"{place(tree, path[:-1], name)}: the key {path[-1]!r} is missing"
-    found = _kind(_at(tree, path))
+    if error["type"] == "invalid_key":
+        return f"{where}: found the key {path[-1]}, expected a word; quote it"
+    expected = _expected(error, path)
+    if path[-1:] == ("[key]",):
+        return f"{where}: found the key {path[-2]}, {expected}"
+    found = "" if expected.startswith("found") else f"found {_kind(_at(tree, path))}, "
+    return f"{where}: {found}{expected}"
+
+
+def _expected(error: ErrorDetails, path: Path) -> str:
+    """Return what would be right at `path`, as the end of a sentence."""
+    if error["type"] == "too_short":
+        return "expected at least one entry"
+    if error["type"] == "model_type":
+        return f"expected a mapping with the keys {', '.join(_allowed_keys(path))}"
     if error["type"] == "literal_error":
         words = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
-        return f"{where}: found {found}, allowed: {words}{close_words(str(error['input']), words.split(', '))}"
-    message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return f"{where}: found {found}, expected {message}" if "allowed" not in message else f"{where}: {message}"
+        return f"allowed: {words}{close_words(str(error['input']), words.split(', '))}"
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error" and "allowed" in message:
+        return message
+    return "expected " + message.removeprefix("Input should be ").replace("a valid dictionary", "a mapping")

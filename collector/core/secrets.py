@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 HIDDEN = "[hidden]"
 #: A shorter value would also hit ordinary words of a log.
 SHORTEST_SECRET = 8
 
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(?:^|_)(?:API_?)?KEY(?:_|$)", re.IGNORECASE)
-# Names that hold one of those words and are settings all the same.
-_SETTING_NAME = re.compile(r"TOKENIZERS?_|NUM_\w*TOKENS|MAX_\w*TOKENS|TOKENS$", re.IGNORECASE)
+# Parts of names that hold one of those words and speak of settings all the same.
+_SETTING_NAME = re.compile(r"TOKENIZERS?|NUM_\w*TOKENS|MAX_\w*TOKENS|TOKENS$", re.IGNORECASE)
+_SECRET_FLAG = re.compile(r"(?:^|-)(?:token|key|password|secret)$")
 _REFERENCE = re.compile(r"^\$\{\w+\}$")
 _SECRET_TEXT = re.compile(
-    r"hf_[A-Za-z0-9]{16,}"
-    r"|sk-[A-Za-z0-9_-]{20,}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}"
+    r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{16,}"
+    r"|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{20,}"
+    r"|(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{20,}"
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=--api-key[ =])\S+"
     r"|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"
@@ -25,12 +27,25 @@ _SECRET_TEXT = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Return whether an environment variable of this name is taken to hold a secret."""
-    return bool(_SECRET_NAME.search(name)) and not _SETTING_NAME.search(name)
+    return bool(_SECRET_NAME.search(_SETTING_NAME.sub("", name)))
 
 
 def literal_secret(name: str, value: str) -> bool:
     """Return whether a plan states a secret itself instead of naming a variable."""
     return is_secret_name(name) and value != "" and not _REFERENCE.match(value)
+
+
+def stated_secrets(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of a plan's tree where a secret stands itself: by its name, or by its shape."""
+    if isinstance(node, dict | list):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from stated_secrets(value, (*path, key))
+    elif node is not None:
+        text, name = str(node), str(path[-1]) if path else ""
+        named = "environment" in path and literal_secret(name, text)
+        flag = "flags" in path and _SECRET_FLAG.search(name) and not _REFERENCE.match(text)
+        if named or flag or redact(text) != text:
+            yield path
 
 
 def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:

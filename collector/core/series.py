@@ -53,6 +53,8 @@ GAUGES: dict[str, tuple[str, ...]] = {
 
 CACHE_INFO = "vllm:cache_config_info"
 PROCESS_START = "process_start_time_seconds"
+#: When the counter began; absent, as PROCESS_START is, with several API servers.
+COUNTER_START = "vllm:generation_tokens_created"
 
 #: Without these a window has no throughput and no latency.
 REQUIRED_COUNTERS = ("generation_tokens", "prompt_tokens", "requests_succeeded")
@@ -85,7 +87,9 @@ def by_position(samples: Samples) -> dict[int, float] | None:
         return None
     found: dict[int, float] = {}
     for labels, number in samples[name].items():
-        position = int(dict(labels)[POSITION_LABEL])
+        position = _whole(dict(labels).get(POSITION_LABEL))
+        if position is None:
+            return None
         found[position] = found.get(position, 0.0) + number
     return dict(sorted(found.items()))
 
@@ -147,5 +151,5 @@ def cache_info(samples: Samples) -> CacheInfo:
 def _whole(text: str | None) -> int | None:
     try:
         return int(float(text)) if text else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -31,6 +31,9 @@ def check_speculation(config: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the object, or None. Method names are vLLM's to judge: they change."""
     if not config:
         return "an empty object; write off for no speculation"
+    method = config.get("method", "draft_model")
+    if not isinstance(method, str) or method in ("", "off"):
+        return f"method: found {method!r}, expected the name of a method"
     k = config.get(TOKENS)
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
         return f"{TOKENS}: found {k!r}, expected a whole number of at least 1"

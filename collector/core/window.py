@@ -46,7 +46,7 @@ class Window:
     method: str
     window_s: float
     scrape_s: float
-    client_cpu_s: float
+    client_cpu_s: float | None
     before: Samples
     after: Samples
     confirm: Samples

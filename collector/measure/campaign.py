@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.core.codec import from_csv, to_csv
+from collector.core.codec import cells_of, from_csv
 from collector.core.errors import DataError, UserError
 from collector.core.failures import CATEGORIES, PHASES
 from collector.core.record import make_row
@@ -65,8 +65,9 @@ def problems(folder: Path) -> Iterator[str]:
         except DataError as error:
             yield str(error)
             continue
-        if to_csv(Row, [again]) != to_csv(Row, [row]):
-            names = [name for name in Row.__dataclass_fields__ if getattr(again, name) != getattr(row, name)]
+        stored, made = cells_of(row), cells_of(again)
+        names = [name for name, cell in stored.items() if made[name] != cell]
+        if names:
             yield f"{folder / 'rows.csv'}: row {row.row_id} does not follow from its evidence ({', '.join(names[:5])})"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from collector.core.engine_log import EngineFacts
 from collector.core.errors import DataError
 from collector.core.plan import Configuration, Stage
 from collector.core.record import Context
+from collector.core.series import Samples
 from collector.core.window import Request, Sample, Window
 from collector.measure.files import write_atomically
 from collector.measure.scrape import parse
@@ -50,7 +52,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
         measured = stored["measured"]
         context = dict(stored["context"])
         facts = EngineFacts(**context.pop("facts"))
-        scrapes = {name: parse(_unpack(folder / f"{row_id}-{name}.prom.gz")) for name in SCRAPES}
+        scrapes = {name: _scrape(folder / f"{row_id}-{name}.prom.gz") for name in SCRAPES}
         window = Window(
             method=measured["method"],
             window_s=measured["window_s"],
@@ -63,12 +65,19 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
         )
         configuration = Configuration(**(stored["configuration"] | _pairs(stored["configuration"])))
         return Context(**context, facts=facts), configuration, Stage(**stored["stage"]), window
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"{folder / row_id}-stage.json.gz: not evidence of this version: {error}") from error
 
 
 def _pairs(configuration: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple((key, value) for key, value in configuration[name]) for name in ("flags", "environment")}
+
+
+def _scrape(path: Path) -> Samples:
+    try:
+        return parse(_unpack(path))
+    except DataError as error:
+        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -88,5 +97,5 @@ def _pack(text: str) -> bytes:
 def _unpack(path: Path) -> str:
     try:
         return gzip.decompress(path.read_bytes()).decode()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from collector.core.errors import DataError
-from collector.core.series import COUNTERS, GAUGES, LabelSet, Samples
+from collector.core.series import COUNTER_START, COUNTERS, GAUGES, LabelSet, Samples
 from collector.measure.clock import Clock
 from collector.measure.target import get_text
 
@@ -39,23 +40,37 @@ async def scrape(client: httpx.AsyncClient, clock: Clock) -> Scrape:
 
 
 def parse(text: str) -> Samples:
-    """Return name, labels and value of every sample but the `_created` ones. Raises DataError."""
+    """Return name, labels and value of every sample; of the `_created` ones only one. Raises DataError.
+
+    A value that is no finite number says nothing: it counts as missing.
+    """
     samples: dict[str, dict[LabelSet, float]] = {}
     try:
         for family in text_string_to_metric_families(text):
             for one in family.samples:
-                if not one.name.endswith("_created"):
+                wanted = one.name == COUNTER_START or not one.name.endswith("_created")
+                if wanted and math.isfinite(one.value):
                     samples.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
     except ValueError as error:
         raise DataError(f"a scrape is not Prometheus text: {error}") from error
     return samples
 
 
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def gauges(text: str) -> dict[str, float | None]:
     """Return the sampled quantities: the fullest engine's KV usage, the others summed over engines."""
     found: dict[str, list[float]] = {}
     for name, value in _LINES.findall(text):
-        found.setdefault(name, []).append(float(value))
+        number = _number(value)
+        if number is not None:
+            found.setdefault(name, []).append(number)
     picked: dict[str, float | None] = {}
     for quantity, names in _SAMPLED.items():
         values = next((found[name] for name in names if name in found), None)

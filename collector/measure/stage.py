@@ -60,13 +60,13 @@ async def measure_stage(
             return _bodies(prompt_set, count, model, f"{salt}/{part}", repetitions, output_tokens)
 
         async with lanes(engine.target, stage.concurrency, limits.request_s) as clients:
-            watch = Watch(observer, clock, limits.stage_stall_s)
+            watch = Watch(engine.target, clock, limits.stage_stall_s)
             warm = bodies(stage.warmup_requests, stage.warmup_output_tokens, "warm-up")
             await watch.during(lambda began: drive(clients, warm, clock, began), clock.monotonic())
             load = bodies(stage.requests, stage.output_tokens, "measure")
             cpu = clock.cpu()
             before = await scrape(observer, clock)
-            watch = Watch(observer, clock, limits.stage_stall_s)
+            watch = Watch(engine.target, clock, limits.stage_stall_s)
             tally = await watch.during(lambda began: drive(clients, load, clock, began), before.returned_at)
             after = await scrape(observer, clock)
             spent = clock.cpu()

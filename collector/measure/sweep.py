@@ -30,6 +30,8 @@ from collector.measure.verdict import failure_of
 
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
+#: Characters of a cause that the terminal shows; failures.csv has all of it.
+TOLD_CAUSE = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -140,7 +142,7 @@ async def _stages(
         if progress.died:
             raise MeasurementError(category=None, phase="", cause="the engine ended") from error
         category = "crashed_serving" if progress.ready else None
-        raise MeasurementError(category=category, phase="serving", cause=str(error)) from error
+        raise MeasurementError(category=category, phase="serving", cause=str(error), retryable=True) from error
 
 
 async def _has_ended(engine: Running) -> bool:
@@ -235,7 +237,7 @@ def _record_failure(
     job.store.append_failure(failure)
     identity = {"configuration_id": failure.configuration_id, "repeat": failure.repeat}
     job.journal.note(journal.FAILED, **identity, attempt=attempt, category=failure.category)
-    job.tell(f"    failed, {failure.category} ({failure.phase}): {failure.cause or 'no cause in the log'}")
+    job.tell(f"    failed, {failure.category} ({failure.phase}): {failure.cause[:TOLD_CAUSE] or 'no cause in the log'}")
 
 
 def _told(row: Row) -> str:

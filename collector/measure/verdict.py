@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from collector.core.failures import Verdict, diagnose
@@ -36,6 +37,8 @@ def failure_of(
         stopped_at=stopped_at,
     )
     verdict = _weigh(error, log, was_ready=was_ready, end=end)
+    if columns["row_id"]:  # the sweep knows that a stage was under way, whatever the log's last word
+        verdict = replace(verdict, phase="serving")
     c, numbers = run.configuration, verdict.numbers
     estimate = numbers.get("max_model_len_estimate")
     identity = {"configuration": c.configuration_id, "repeat": run.repeat, "attempt": columns["attempt"]}
@@ -71,7 +74,9 @@ def _weigh(error: MeasurementError, log: Verdict, *, was_ready: bool, end: End) 
     """Let the log name the cause where it does; keep what the sweep saw where the log is silent."""
     silent = log.category in _SAYS_NOTHING
     if error.category is None:
-        if log.category != "ok":
+        # SIGKILL without a word suggests the host's memory only while starting, or where the runtime says so.
+        guessed = log.category == "oom_host" and was_ready and not end.oom_killed
+        if log.category != "ok" and not guessed:
             return log
         how = f"signal {end.exit_signal}" if end.exit_signal else f"exit code {end.exit_code}"
         category = _SERVING if was_ready else "worker_died"

@@ -13,6 +13,7 @@ from collector.measure.clock import Clock
 from collector.measure.failed import MeasurementError
 from collector.measure.load import Tally
 from collector.measure.scrape import gauges, scrape
+from collector.measure.target import QUICK_S, Target
 
 #: A scrape costs the API server about 5 ms; one a second is half a percent of one core.
 SAMPLE_EVERY_S = 1.0
@@ -21,11 +22,15 @@ FIRST_SAMPLE_S = 0.25
 
 
 class Watch:
-    """Samples of one load. Made anew for each load."""
+    """Samples of one load, over a connection of its own. Made anew for each load.
 
-    def __init__(self, client: httpx.AsyncClient, clock: Clock, stall_s: float) -> None:
+    The last sample is cancelled under way, after which httpx may not give its connection back (seen on a
+    busy machine: PoolTimeout): the scrapes that end the window must not wait for it.
+    """
+
+    def __init__(self, target: Target, clock: Clock, stall_s: float) -> None:
         self.samples: list[Sample] = []
-        self._client = client
+        self._target = target
         self._clock = clock
         self._stall_s = stall_s
 
@@ -44,12 +49,16 @@ class Watch:
             await asyncio.gather(loading, sampling, return_exceptions=True)
 
     async def _sample(self, began: float) -> None:
+        async with self._target.client(QUICK_S) as client:
+            await self._sample_with(client, began)
+
+    async def _sample_with(self, client: httpx.AsyncClient, began: float) -> None:
         tokens, moved = None, self._clock.monotonic()
         await self._clock.sleep(FIRST_SAMPLE_S)
         while True:
             now = self._clock.monotonic()
             try:
-                found = gauges((await scrape(self._client, self._clock)).text)
+                found = gauges((await scrape(client, self._clock)).text)
             except EngineError:
                 pass  # a busy frontend; the limit below judges it
             else:

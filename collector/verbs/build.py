@@ -19,9 +19,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="CAMPAIGN",
         help="make a site of these campaigns only (of all when none is named)",
     )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="where campaigns lie (default: %(default)s)"
-    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where campaigns lie (default: %(default)s)")
     parser.add_argument(
         "--site-src",
         type=Path,

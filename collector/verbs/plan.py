@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.core.command import shown_command
+from collector.core.errors import UserError
 from collector.core.estimate import ASSUMPTIONS, plan_seconds, run_seconds
 from collector.core.plan import Plan, Run, parse_plan, row_id
 from collector.core.plan_schema import json_schema
@@ -27,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return 0
     if args.plan is None:
-        raise SystemExit("collector plan: name a plan file, or --schema")
+        raise UserError("plan: name a plan file, or give --schema")
     plan = parse_plan(read_text(args.plan), str(args.plan))
     if args.json:
         print(json.dumps(as_json(plan), indent=2, ensure_ascii=False))

@@ -50,7 +50,9 @@ def make_environment(folder: Path) -> None:
     call(python, "-m", "pip", "uninstall", "--quiet", "--yes", "--disable-pip-version-check", *UNWANTED)
     site = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True, capture_output=True, text=True,
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.strip()
     # The program reads the version of a distribution named `vllm` and takes "cpu" in it as the platform.
     info = Path(site) / f"vllm-{VLLM_VERSION}+cpu.dist-info"
@@ -69,7 +71,7 @@ def ensure() -> Path:
     """Return the folder of a whole environment, making it when it is absent or was left half made."""
     folder = environment_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w") as lock:
+    with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)

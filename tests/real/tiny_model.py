@@ -46,9 +46,17 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def main(folder: Path, seed: int) -> None:
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=4, head_dim=32, max_position_embeddings=4096,
-        bos_token_id=0, eos_token_id=1, torch_dtype="bfloat16",
+        vocab_size=VOCABULARY,
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=32,
+        max_position_embeddings=4096,
+        bos_token_id=0,
+        eos_token_id=1,
+        torch_dtype="bfloat16",
     )
     folder.mkdir(parents=True, exist_ok=True)
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)

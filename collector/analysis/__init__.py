@@ -1,0 +1,1 @@
+"""Pure: data frames to findings, each with the rows that prove it."""

@@ -1,0 +1,1 @@
+"""Findings to Markdown, tables and charts."""

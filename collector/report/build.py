@@ -1,0 +1,193 @@
+"""data/ to site_src/: gather every page first, then write what changed and remove what is stale."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jinja2 import FileSystemLoader
+
+from collector.core.codec import from_csv
+from collector.core.errors import DataError, UserError, close_words
+from collector.core.rows import Failure, Position, Row
+from collector.report.pages import LANGUAGES, Campaign, pages
+
+#: The words and loops of the pages stand beside the package in the repository.
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+#: Hand-written files that every language's tree gets a copy of.
+COMMON = "common"
+#: Lists what the last build wrote, so that only its own files are ever removed. MkDocs skips dot files.
+WRITTEN = ".written-by-build"
+
+CAMPAIGN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
+RESERVED_NAMES = ("index",)
+
+Record = TypeVar("Record", Row, Failure, Position)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildReport:
+    """What a build did; paths are relative to site_src."""
+
+    campaigns: tuple[str, ...]
+    written: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = None) -> BuildReport:
+    """Write the pages of all campaigns, or of the named ones only, into site_src/ko and site_src/en."""
+    names = _chosen(data, campaigns)
+    read = [read_campaign(data / name) for name in names]
+    loader = FileSystemLoader(_existing(TEMPLATES, "the page templates"))
+    common = _common(site_src / COMMON)
+    files: dict[str, bytes] = {}
+    for language in LANGUAGES:
+        texts = {name: text.encode() for name, text in pages(read, loader, language).items()}
+        files |= {f"{language}/{name}": content for name, content in (common | texts).items()}
+    written = [name for name, content in sorted(files.items()) if _write_if_changed(site_src / name, content)]
+    removed = [name for language in LANGUAGES for name in _remove_stale(site_src, language, files)]
+    return BuildReport(
+        campaigns=tuple(names),
+        written=tuple(written),
+        unchanged=tuple(name for name in sorted(files) if name not in written),
+        removed=tuple(removed),
+    )
+
+
+def campaign_names(data: Path) -> list[str]:
+    """Return the folders under `data` that hold a campaign: rows, or a plan that has none yet."""
+    if not data.is_dir():
+        return []
+    found = sorted(one.name for one in data.iterdir() if (one / "rows.csv").is_file() or (one / "plan.yaml").is_file())
+    for name in found:
+        if not CAMPAIGN_NAME.fullmatch(name) or name in RESERVED_NAMES:
+            raise DataError(
+                f"{data / name}: a campaign's folder has lower-case letters, digits, dots and hyphens, "
+                f"and is not called {RESERVED_NAMES[0]}"
+            )
+    return found
+
+
+def _chosen(data: Path, campaigns: Sequence[str] | None) -> list[str]:
+    known = campaign_names(data)
+    if not campaigns:
+        return known
+    for name in campaigns:
+        if name not in known:
+            there = f"there are {', '.join(known)}" if known else "there is none yet"
+            raise UserError(f"no campaign {name!r} under {data}{close_words(name, known) or f'; {there}'}")
+    return sorted(set(campaigns))
+
+
+def read_campaign(folder: Path) -> Campaign:
+    """Read a campaign's files. A missing table is an empty one. Errors name file and line."""
+    rows = _read(Row, folder / "rows.csv")
+    failures = _read(Failure, folder / "failures.csv")
+    _check_unique(folder / "rows.csv", "row_id", [row.row_id for row in rows])
+    _check_unique(folder / "failures.csv", "failure_id", [failure.failure_id for failure in failures])
+    _check_campaign(folder / "rows.csv", [row.campaign for row in rows])
+    _check_campaign(folder / "failures.csv", [failure.campaign for failure in failures])
+    host = _text(folder / "host.json")
+    if host is not None:
+        _check_json(folder / "host.json", host)
+    return Campaign(
+        name=folder.name,
+        rows=tuple(rows),
+        failures=tuple(failures),
+        positions=tuple(_read(Position, folder / "positions.csv")),
+        plan_text=_text(folder / "plan.yaml"),
+        host_text=host,
+    )
+
+
+def _read(record: type[Record], path: Path) -> list[Record]:
+    text = _text(path)
+    return [] if text is None else from_csv(record, text, str(path))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        line = path.read_bytes().count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}, line {line}: not UTF-8 text") from error
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+
+
+def _check_unique(path: Path, column: str, ids: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for one in ids:
+        if one in seen:
+            raise DataError(f"{path}, column {column}: {one!r} stands twice")
+        seen.add(one)
+
+
+def _check_campaign(path: Path, names: Sequence[str]) -> None:
+    """A folder that was copied and not renamed inside would show one campaign's rows as another's."""
+    for number, found in enumerate(names, start=1):
+        if found != path.parent.name:
+            raise DataError(
+                f"{path}, record {number}, column campaign: found {found!r}, "
+                f"expected {path.parent.name!r} as the folder is called"
+            )
+
+
+def _check_json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{path}, line {error.lineno}: {error.msg}") from error
+
+
+def _existing(folder: Path, what: str) -> Path:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: not found; {what} come with a checkout of the repository")
+    return folder
+
+
+def _common(folder: Path) -> dict[str, bytes]:
+    _existing(folder, "the site's own files")
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def _write_if_changed(path: Path, content: bytes) -> bool:
+    """Leave an unchanged file untouched: a preview that watches it would build without end."""
+    try:
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    return True
+
+
+def _remove_stale(site_src: Path, language: str, files: Iterable[str]) -> list[str]:
+    """Remove what an earlier build wrote and this one did not, and note what it wrote."""
+    tree = site_src / language
+    note = tree / WRITTEN
+    now = sorted(name.removeprefix(f"{language}/") for name in files if name.startswith(f"{language}/"))
+    before = note.read_text(encoding="utf-8").splitlines() if note.is_file() else []
+    stale = [name for name in before if name not in set(now) and _inside(tree, name)]
+    for name in stale:
+        (tree / name).unlink()
+        if not any((tree / name).parent.iterdir()):
+            (tree / name).parent.rmdir()
+    _write_if_changed(note, "".join(f"{name}\n" for name in now).encode())
+    return [f"{language}/{name}" for name in stale]
+
+
+def _inside(tree: Path, name: str) -> bool:
+    path = tree / name
+    return path.is_file() and path.resolve().is_relative_to(tree.resolve())

@@ -1,0 +1,97 @@
+"""A campaign's folder after a crash of the machine: torn lines go, committed rows stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collector.core.codec import header_line
+from collector.core.errors import DataError, UserError
+from collector.core.plan import parse_plan
+from collector.core.rows import Failure, Position, Row
+from collector.measure.files import append_durably, without_torn_tail, write_atomically
+from collector.measure.host import Host
+from collector.measure.store import open_store
+from tests.measure.sweeping import PLAN, Bench
+
+HOST = Host(host_id="abcd1234", cpu_model=None, cpu_count=2, memory_gib=1.0, kernel="Linux", python="3.11")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    bench = Bench(tmp_path_factory.mktemp("measured"))
+    bench.sweep()
+    assert len(bench.rows()) == 4
+    return bench
+
+
+def _copy(measured: Bench, data: Path, **changed: str) -> Path:
+    folder = data / "small"
+    folder.mkdir(parents=True)
+    for name in ("rows.csv", "positions.csv", "failures.csv", "plan.yaml"):
+        (folder / name).write_text(changed.get(name.removesuffix(".csv"), (measured.campaign / name).read_text()))
+    return folder
+
+
+def test_a_row_cut_short_anywhere_is_dropped_and_the_others_stay(measured: Bench, tmp_path: Path) -> None:
+    text = (measured.campaign / "rows.csv").read_text()
+    start = text.rstrip("\n").rfind("\n") + 1
+    for cut in range(start, len(text), 37):
+        folder = _copy(measured, tmp_path / str(cut), rows=text[:cut])
+        with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+            assert [row.row_id for row in store.rows] == [row["row_id"] for row in measured.rows()[:3]]
+        assert (folder / "rows.csv").read_text() == text[:start]
+
+
+def test_positions_without_their_row_are_dropped(measured: Bench, tmp_path: Path) -> None:
+    text = (measured.campaign / "rows.csv").read_text()
+    without_last = text[: text.rstrip("\n").rfind("\n") + 1]
+    last = measured.rows()[-1]["row_id"]
+    folder = _copy(measured, tmp_path / "data", rows=without_last)
+    assert last in (folder / "positions.csv").read_text()
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+        pass
+    assert last not in (folder / "positions.csv").read_text()
+
+
+def test_a_damaged_line_in_the_middle_is_an_error_that_names_it_and_loses_nothing(
+    measured: Bench, tmp_path: Path
+) -> None:
+    lines = (measured.campaign / "rows.csv").read_text().splitlines(keepends=True)
+    broken = "".join([lines[0], lines[1][:200] + "\n", *lines[2:]])
+    folder = _copy(measured, tmp_path / "data", rows=broken)
+    with (
+        pytest.raises(DataError, match=r"rows\.csv, line 2: \d+ fields, expected \d+"),
+        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST),
+    ):
+        pass
+    assert (folder / "rows.csv").read_text() == broken
+
+
+def test_a_new_campaign_has_all_three_tables_with_their_headers(tmp_path: Path) -> None:
+    with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+        for name, record in (("rows", Row), ("failures", Failure), ("positions", Position)):
+            assert (store.folder / f"{name}.csv").read_text() == header_line(record)
+
+
+def test_one_folder_is_open_once(tmp_path: Path) -> None:
+    plan = parse_plan(PLAN, "plan")
+    with (
+        open_store(tmp_path, plan, PLAN, HOST),
+        pytest.raises(UserError, match="another sweep is running there"),
+        open_store(tmp_path, plan, PLAN, HOST),
+    ):
+        pass
+    with open_store(tmp_path, plan, PLAN, HOST):
+        pass
+
+
+def test_a_file_is_replaced_as_a_whole_and_a_line_appended_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"one\n")
+    append_durably(path, "two\n")
+    assert path.read_text() == "one\ntwo\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    assert without_torn_tail("one\ntw") == "one\n"
+    assert without_torn_tail("tw") == ""
