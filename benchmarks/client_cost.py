@@ -19,7 +19,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from collector.core.plan import Stage
+from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
 from collector.measure.clock import SystemClock
 from collector.measure.engines.interface import End

@@ -13,6 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from collector.core.configuration import Configuration, Stage
+from collector.core.engine_log import EngineFacts
+from collector.core.plan import parse_plan
+from collector.core.record import Context
 from collector.core.series import Samples
 from collector.core.window import WHOLE_STAGE, Request, Sample, Window
 from collector.measure.scrape import parse
@@ -113,5 +117,48 @@ def window_of(pair: Pair) -> Window:
         confirm=pair.samples("after"),
         requests_sent=count,
         requests=requests,
+        tokenized=tuple(prompts),
         samples=(sample, replace(sample, at_s=1.25, kv_usage=0.5, waiting=0.0, generation_tokens=20.0)),
     )
+
+
+#: A plan of which a recorded pair could be a stage, without speculation and with.
+_PLAN = """\
+plan: 1
+campaign: recorded
+engine: {version: 0.27.0, image: "vllm@sha256:00", flags: {seed: 1, enforce-eager: true}}
+models: {tiny: {path: "${MODELS}/tiny", revision: abc, drafter: "${MODELS}/draft"}}
+speculation: {ngram-4: {method: ngram, num_speculative_tokens: 4}}
+matrix: {model: tiny, nvlink: on, speculation: [off, ngram-4], max_num_seqs: 32}
+stages: {concurrency: {2: 4}, prompt_tokens: 50, output_tokens: 64}
+"""
+
+#: What a row says beside its figures.
+CONTEXT = Context(
+    campaign="recorded",
+    repeat=1,
+    provenance="measured",
+    measured_at="2026-08-20T10:00:00Z",
+    collector_version="0.1.0",
+    plan_digest="0123456789ab",
+    host_id="host",
+    cpu_model="a processor",
+    gpu_model=None,
+    gpu_count=None,
+    driver_version=None,
+    engine_kind="process",
+    engine_version="0.27.0",
+    max_model_len=2048,
+    start_s=12.5,
+    prompt_set_digest="abcdef",
+    facts=EngineFacts(attention_backend="CPU_ATTN", cudagraph_mode="NONE", kv_cache_tokens=77),
+)
+
+
+def cell_of(recorded: Pair) -> tuple[Configuration, Stage]:
+    """Return the configuration and stage that would have given this pair."""
+    runs = {run.configuration.speculation != "off": run for run in parse_plan(_PLAN, "p.yaml").runs}
+    run, truth = runs[recorded.speculation], recorded.truth
+    each = truth["completion_tokens"] // truth["requests"]
+    stage = replace(run.stages[0], requests=truth["requests"], output_tokens=each)
+    return run.configuration, replace(stage, concurrency=truth.get("concurrency", 2))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collector.core import series
+from collector.core.configuration import Stage
 from collector.core.counters import Deltas, trimmed
-from collector.core.plan import Stage
 from collector.core.window import Window
 
 #: Above this share of prompt tokens found in the prefix cache, prefill is not what the plan asked for.
@@ -77,6 +77,13 @@ def _token_mismatch(e: Evidence) -> bool | None:
 
 def _prompt_mismatch(e: Evidence) -> bool | None:
     return _same(e.deltas.counter("prompt_tokens"), sum(one.prompt_tokens or 0 for one in e.window.requests))
+
+
+def _prompt_length(e: Evidence) -> bool | None:
+    """Each prompt is as long as the engine's own tokenizer says: nothing was cut or added on the way."""
+    if e.window.tokenized is None:
+        return None
+    return all(e.window.tokenized[one.index] == one.prompt_tokens for one in e.window.requests if one.done)
 
 
 def _request_mismatch(e: Evidence) -> bool | None:
@@ -154,6 +161,7 @@ CHECKS: dict[str, Check] = {
     "short_output": _short_output,
     "token_mismatch": _token_mismatch,
     "prompt_mismatch": _prompt_mismatch,
+    "prompt_length": _prompt_length,
     "request_mismatch": _request_mismatch,
     "first_token_mismatch": _first_token_mismatch,
     "late_counters": _late_counters,

@@ -24,6 +24,9 @@ Record = TypeVar("Record", Row, Failure, Position)
 
 FLOAT_FORMAT = ".9g"
 
+#: Signs of a number as it is written here; int() and float() also take blanks, underscores and other digits.
+_PLAIN = re.compile(r"[-+.0-9eE]+")
+
 #: Steps that turn a line of an older version into one of the next; empty until a second version exists.
 UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {}
 
@@ -86,6 +89,8 @@ def to_csv(record: type[Record], records: Iterable[Record]) -> str:
 def _read_value(text: str, kind: type) -> object:
     if kind is bool:
         return {"true": True, "false": False}[text]
+    if kind is not str and not _PLAIN.fullmatch(text):
+        raise ValueError(text)
     if kind is float:
         number = float(text)
         if not math.isfinite(number):

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from collector.core.configuration import Configuration
 from collector.core.errors import PlanError
-from collector.core.plan import Configuration
 from collector.core.secrets import HIDDEN, is_secret_name, redact
 
 #: Quiet, uncoloured logs that the diagnosis can read; a plan may set them otherwise.

@@ -37,10 +37,11 @@ def read_engine_log(log: str) -> EngineFacts:
     """Return what a log states; of lines that every rank prints, the first."""
     log = _ANSI.sub("", log)
     target, _, draft = log.partition(_DRAFTER)
+    backend, drafter_s = _backend(target), _backend(draft)
     tokens, load = _first(_KV_TOKENS, log), _first(_MODEL_GIB, log)
     return EngineFacts(
-        attention_backend=_backend(target),
-        draft_attention_backend=_backend(draft),
+        attention_backend=backend,
+        draft_attention_backend=drafter_s if drafter_s != backend else None,
         cudagraph_mode=_cudagraph_mode(log),
         all_reduce=_all_reduce(log),
         model_load_gib=float(load) if load else None,

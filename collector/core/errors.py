@@ -26,6 +26,14 @@ class EngineError(Exception):
     """The engine did not do what a measurement needs. The sweep records it and goes on."""
 
 
+class RefusedError(EngineError):
+    """A route answered with another status than 200."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def close_words(found: str, allowed: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest allowed words, or an empty string."""
     near = get_close_matches(found, list(allowed), n=2, cutoff=0.6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from collector.core.plan import Plan, Run, Stage
+from collector.core.configuration import Plan, Run, Stage
 
 #: A 27 to 33B model: weights from a disk, profiling, CUDA graphs.
 START_S = 240.0

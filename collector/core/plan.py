@@ -1,24 +1,27 @@
-"""A plan (YAML) to ordered runs: configurations with their stages, ids and repeats.
-
-Ids are content hashes of what the plan says, so that the same entry has the same id on every machine;
-where an engine comes from (kind, command, url, port) is not part of them.
-"""
+"""A plan (YAML) to ordered engine starts; what cannot be run as written is an error with its place."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from collector.core.configuration import (
+    DEFAULT_SERIES,
+    Configuration,
+    Plan,
+    Run,
+    Stage,
+    content_id,
+    row_id,
+)
 from collector.core.errors import PlanError, close_words
 from collector.core.plan_schema import (
-    Engine,
     Factors,
-    Limits,
     Matrix,
     Model,
     NvlinkOff,
@@ -30,8 +33,6 @@ from collector.core.plan_text import Path, place, read_plan_text
 from collector.core.secrets import is_secret_name, stated_secrets
 from collector.core.speculative import check_speculation, tokens_of, with_drafter
 
-ID_DIGITS = 10
-DEFAULT_SERIES = "main"
 DEFAULT_KV_CACHE_DTYPE = "auto"
 #: What a factor is that no part of a plan names; the others are then left to the engine.
 DEFAULTS: dict[str, Any] = {
@@ -40,99 +41,6 @@ DEFAULTS: dict[str, Any] = {
     "speculation": "off",
     "tensor_parallel": 1,
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Configuration:
-    """Everything fixed at engine start."""
-
-    configuration_id: str
-    series: str
-    model: str
-    model_path: str
-    model_revision: str | None
-    drafter: str | None
-    kv_cache_dtype: str
-    speculation: str  # off, or the method
-    num_speculative_tokens: int | None
-    speculative_config: str | None  # canonical JSON
-    nvlink: str | None
-    tensor_parallel: int
-    max_model_len: int | None
-    max_num_seqs: int | None
-    attention_backend: str | None
-    image: str | None
-    version: str | None
-    flags: tuple[tuple[str, Any], ...]  # sorted by name
-    environment: tuple[tuple[str, str], ...]  # sorted by name, ${NAME} not expanded
-
-    @property
-    def label(self) -> str:
-        k = f" k={self.num_speculative_tokens}" if self.num_speculative_tokens is not None else ""
-        link = f" · NVLink {self.nvlink}" if self.nvlink else ""
-        series = f" · {self.series}" if self.series != DEFAULT_SERIES else ""
-        return f"{self.model} · KV {self.kv_cache_dtype} · speculation {self.speculation}{k}{link}{series}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Stage:
-    """One concurrency level with its workload, measured inside a running engine."""
-
-    concurrency: int
-    requests: int
-    prompt_set: str
-    prompt_tokens: int | None  # target length; None where the prompt set fixes its own
-    output_tokens: int
-    warmup_requests: int
-    warmup_output_tokens: int
-
-    @property
-    def label(self) -> str:
-        return f"concurrency {self.concurrency}, {self.requests} requests, {self.prompt_set}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One engine start: a configuration, which repeat it is, and its stages in order."""
-
-    configuration: Configuration
-    repeat: int
-    stages: tuple[Stage, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    campaign: str
-    about: str
-    digest: str
-    engine: Engine
-    limits: Limits
-    runs: tuple[Run, ...]
-
-    @property
-    def configurations(self) -> tuple[Configuration, ...]:
-        return tuple({run.configuration.configuration_id: run.configuration for run in self.runs}.values())
-
-
-def content_id(content: Mapping[str, Any]) -> str:
-    """Return the id of some content: SHA-256 of its canonical JSON, shortened. None values do not count."""
-    stated = {key: value for key, value in content.items() if value is not None}
-    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
-
-
-def row_id(configuration: Configuration, stage: Stage, repeat: int) -> str:
-    return content_id(
-        {
-            "configuration": configuration.configuration_id,
-            "repeat": repeat,
-            "concurrency": stage.concurrency,
-            "requests": stage.requests,
-            "prompt_set": stage.prompt_set,
-            "prompt_tokens": stage.prompt_tokens,
-            "output_tokens": stage.output_tokens,
-        }
-    )
 
 
 def parse_plan(text: str, name: str) -> Plan:
@@ -208,7 +116,12 @@ class _Builder:
             yield self._with_defaults(Factors(**dict(zip(lists, values, strict=True))))
 
     def _with_defaults(self, factors: Factors) -> Factors:
-        return Factors(**(_stated(self.file.defaults) | _stated(factors)))
+        """Fill in what a configuration does not state; of flags and environment, each name on its own."""
+        defaults, own = _stated(self.file.defaults), _stated(factors)
+        merged = {
+            name: defaults[name] | own[name] for name in ("flags", "environment") if {name} <= {*defaults} & {*own}
+        }
+        return Factors(**(defaults | own | merged))
 
     def _matches(self, factors: Factors, pattern: Factors) -> bool:
         ours = DEFAULTS | _stated(factors)
@@ -226,7 +139,7 @@ class _Builder:
                 f"found {factors.model!r}, allowed: {', '.join(file.models)}{close_words(factors.model, file.models)}",
             )
         model = file.models[factors.model]
-        method, k, speculative_config = self._speculation(factors, model, path)
+        method, k, speculative_config, drafter = self._speculation(factors, model, path)
         off = file.nvlink_off if factors.nvlink == "off" else NvlinkOff(environment={}, flags={})
         flags = file.engine.flags | model.flags | off.flags | (factors.flags or {})
         environment = file.engine.environment | model.environment | off.environment | (factors.environment or {})
@@ -235,7 +148,7 @@ class _Builder:
             "model": factors.model,
             "model_path": model.path,
             "model_revision": model.revision,
-            "drafter": model.drafter if method != "off" else None,
+            "drafter": drafter,
             "kv_cache_dtype": factors.kv_cache_dtype or DEFAULT_KV_CACHE_DTYPE,
             "speculation": method,
             "num_speculative_tokens": k,
@@ -254,10 +167,13 @@ class _Builder:
         hashed = content | {"environment": [pair for pair in content["environment"] if not is_secret_name(pair[0])]}
         return Configuration(configuration_id=content_id(hashed), **content)
 
-    def _speculation(self, factors: Factors, model: Model, path: Path) -> tuple[str, int | None, str | None]:
+    def _speculation(
+        self, factors: Factors, model: Model, path: Path
+    ) -> tuple[str, int | None, str | None, str | None]:
+        """Return the method, k, the object as canonical JSON and the drafter that it names."""
         wanted = factors.speculation
         if wanted in (None, "off"):
-            return "off", None, None
+            return "off", None, None, None
         where: Path = (*path, "speculation")
         if isinstance(wanted, str):
             if wanted not in self.file.speculation:
@@ -273,7 +189,8 @@ class _Builder:
         except ValueError as error:
             raise self._error(where, f"{error}; model {factors.model!r} names no drafter") from None
         text = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return str(config.get("method", "draft_model")), tokens_of(config), text
+        drafter = config.get("model")
+        return config.get("method", "draft_model"), tokens_of(config), text, str(drafter) if drafter else None
 
     # --- stages --------------------------------------------------------------------------------------
 
@@ -295,11 +212,12 @@ class _Builder:
     def _block(self, block: Stages, index: int, configuration: Configuration) -> Iterator[Stage]:
         path: Path = ("stages", index) if isinstance(self.tree.get("stages"), list) else ("stages",)
         longest = configuration.max_model_len
-        synthetic = "synthetic" in block.prompt_set
-        if longest and synthetic and block.prompt_tokens + block.output_tokens > longest:
+        # The length of other prompt sets is known only to the engine's tokenizer; one token is the least.
+        prompt = block.prompt_tokens if "synthetic" in block.prompt_set else 1
+        if longest and prompt + block.output_tokens > longest:
             raise self._error(
                 path,
-                f"{block.prompt_tokens} prompt tokens + {block.output_tokens} output tokens do not fit "
+                f"{prompt} prompt tokens + {block.output_tokens} output tokens do not fit "
                 f"max_model_len {longest} of {configuration.label!r}",
             )
         for prompt_set, (concurrency, requests) in product(block.prompt_set, block.concurrency.items()):

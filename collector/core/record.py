@@ -9,9 +9,9 @@ from typing import Any
 from collector.core import series
 from collector.core.checks import Evidence, lane_seconds, run_checks
 from collector.core.command import flag_arguments
+from collector.core.configuration import Configuration, Stage, row_id
 from collector.core.counters import Percentile, StageResult, deltas, stage_result
 from collector.core.engine_log import EngineFacts
-from collector.core.plan import Configuration, Stage, row_id
 from collector.core.rows import SCHEMA_VERSION, Position, Row
 from collector.core.secrets import redact
 from collector.core.window import Window
@@ -35,7 +35,7 @@ class Context:
     engine_kind: str
     engine_version: str
     max_model_len: int | None
-    start_s: float
+    start_s: float | None
     prompt_set_digest: str
     facts: EngineFacts
 

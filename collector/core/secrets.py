@@ -49,9 +49,9 @@ def stated_secrets(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any,
 
 
 def secret_values(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the secrets of an environment, longest first."""
+    """Return the secrets of an environment, longest first, always in the same order."""
     found = {v for k, v in environment.items() if is_secret_name(k) and len(v) >= SHORTEST_SECRET}
-    return tuple(sorted(found, key=len, reverse=True))
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

@@ -52,4 +52,6 @@ class Window:
     confirm: Samples
     requests_sent: int
     requests: tuple[Request, ...]
+    #: Prompt length of each request by the engine's own tokenizer; None where it has no such route.
+    tokenized: tuple[int, ...] | None = None
     samples: tuple[Sample, ...]

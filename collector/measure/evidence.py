@@ -13,9 +13,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from collector.core.configuration import Configuration, Stage
 from collector.core.engine_log import EngineFacts
 from collector.core.errors import DataError
-from collector.core.plan import Configuration, Stage
 from collector.core.record import Context
 from collector.core.series import Samples
 from collector.core.window import Request, Sample, Window
@@ -60,6 +60,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
             client_cpu_s=measured["client_cpu_s"],
             requests_sent=measured["requests_sent"],
             requests=tuple(Request(**one) for one in measured["requests"]),
+            tokenized=None if measured["tokenized"] is None else tuple(measured["tokenized"]),
             samples=tuple(Sample(**one) for one in measured["samples"]),
             **scrapes,
         )
@@ -96,6 +97,10 @@ def _pack(text: str) -> bytes:
 
 def _unpack(path: Path) -> str:
     try:
-        return gzip.decompress(path.read_bytes()).decode()
+        packed = path.read_bytes()
+        text = gzip.decompress(packed).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
+    if not packed:  # which gzip takes for a compressed nothing
+        raise DataError(f"{path}: cannot be read: the file is empty")
+    return text

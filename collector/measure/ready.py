@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from collector.core.errors import EngineError
-from collector.core.plan import Run
+from collector.core.configuration import Run
+from collector.core.errors import EngineError, RefusedError
 from collector.core.plan_schema import Limits
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
@@ -123,9 +123,9 @@ async def _probe(client: httpx.AsyncClient, run: Run) -> None:
             answer = await post_json(client, path, body)
             tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
         except EngineError as error:
-            raise MeasurementError(
-                category="crashed_serving", phase="ready", cause=f"the first request: {error}"
-            ) from error
+            refused = isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status)
+            category = "environment" if refused else "crashed_serving"
+            raise MeasurementError(category=category, phase="ready", cause=f"the first request: {error}") from error
         except (KeyError, IndexError, TypeError) as error:
             cause = f"the first request: {path} answered without usage"
             raise MeasurementError(category="environment", phase="ready", cause=cause) from error

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from collector.core.codec import from_csv, header_line, line_of, to_csv
+from collector.core.configuration import Plan
 from collector.core.errors import UserError
-from collector.core.plan import Plan
 from collector.core.rows import Failure, Position, Row
 from collector.core.schema import data_package
 from collector.measure.files import append_durably, sync_folder, without_torn_tail, write_atomically

@@ -9,15 +9,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from collector import __version__
+from collector.core.configuration import Plan, Run, Stage, row_id
 from collector.core.engine_log import read_engine_log
 from collector.core.errors import DataError, EngineError
-from collector.core.plan import Plan, Run, Stage, row_id
 from collector.core.record import Context, make_row
 from collector.core.rows import Failure, Row
 from collector.core.series import missing_series
-from collector.measure import evidence, journal
+from collector.measure import evidence, journal, telling
 from collector.measure.clock import Clock, stamp
 from collector.measure.engines.interface import End, Kind, Launch, Running
 from collector.measure.failed import MeasurementError
@@ -30,8 +31,6 @@ from collector.measure.verdict import failure_of
 
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
-#: Characters of a cause that the terminal shows; failures.csv has all of it.
-TOLD_CAUSE = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +61,7 @@ async def sweep(job: Job) -> None:
     for number, run in enumerate(job.plan.runs, start=1):
         stages = remaining(job, run)
         if stages:
-            job.tell(f"[{number}/{total}] {_name(run)}")
+            job.tell(f"[{number}/{total}] {telling.run(run)}")
             await _measure_run(job, run, stages)
     job.journal.note(journal.SWEEP_FINISHED)
 
@@ -80,68 +79,72 @@ def remaining(job: Job, run: Run) -> tuple[Stage, ...]:
     return stages
 
 
-def _name(run: Run) -> str:
-    repeat = f" · repeat {run.repeat}" if run.repeat > 1 else ""
-    return f"{run.configuration.label}{repeat} ({run.configuration.configuration_id})"
+@dataclass(kw_only=True, slots=True)
+class Attempt:
+    """One engine start and how far it came: needed to say what failed."""
 
-
-async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
-    """Start an engine, measure its stages, end it; a failure becomes a line and the sweep goes on."""
-    identity = {"configuration_id": run.configuration.configuration_id, "repeat": run.repeat}
-    attempt = job.journal.attempts(run.configuration.configuration_id, run.repeat) + 1
-    log = job.store.logs / f"{run.configuration.configuration_id}-r{run.repeat}-a{attempt}.log"
-    launch = Launch(configuration=run.configuration, engine=job.plan.engine, log=log, variables=job.variables)
-    job.journal.note(journal.START_ATTEMPTED, **identity, attempt=attempt)
-    began = job.clock.monotonic()
-    progress = _Progress()
-    engine: Running | None = None
-    error: MeasurementError | None = None
-    try:
-        engine = await job.kind.start(launch)
-        await _stages(job, run, stages, engine, progress, began)
-    except MeasurementError as one:
-        error = one
-    finally:
-        stopped_at = len(engine.log_text()) if engine else 0
-        end = await asyncio.shield(engine.stop(job.plan.limits.stop_s)) if engine else End()
-    if error:
-        alive = job.clock.monotonic() - began
-        _record_failure(job, run, error, progress, (engine, end, stopped_at), log, attempt, alive)
-    else:
-        job.journal.note(journal.ENGINE_ENDED, **identity, exit_code=end.exit_code)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far a run came: needed to say what failed."""
-
+    run: Run
+    number: int
+    log: Path
+    began: float
     ready: Ready | None = None
     stage: Stage | None = None
     died: bool = False
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"configuration_id": self.run.configuration.configuration_id, "repeat": self.run.repeat}
 
-async def _stages(
-    job: Job, run: Run, stages: tuple[Stage, ...], engine: Running, progress: _Progress, began: float
-) -> None:
-    identity = {"configuration_id": run.configuration.configuration_id, "repeat": run.repeat}
+    def row_id(self) -> str | None:
+        """Return the cell under way, or None while the engine starts."""
+        return row_id(self.run.configuration, self.stage, self.run.repeat) if self.stage else None
+
+
+async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
+    """Start an engine, measure its stages, end it; a failure becomes a line and the sweep goes on."""
+    identity = run.configuration.configuration_id
+    number = job.journal.attempts(identity, run.repeat) + 1
+    log = job.store.logs / f"{identity}-r{run.repeat}-a{number}.log"
+    attempt = Attempt(run=run, number=number, log=log, began=job.clock.monotonic())
+    job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number)
+    launch = Launch(configuration=run.configuration, engine=job.plan.engine, log=log, variables=job.variables)
+    engine: Running | None = None
+    error: MeasurementError | None = None
+    stopped_at, end = 0, End()
     try:
-        progress.ready = await wait_ready(engine, run, job.plan.limits, job.clock, began=began)
-        job.tell(f"    ready after {progress.ready.start_s:.0f} s: vLLM {progress.ready.version}")
-        job.journal.note(journal.START_FINISHED, **identity)
+        engine = await job.kind.start(launch)
+        await _stages(job, attempt, stages, engine)
+    except MeasurementError as one:
+        error = one
+    finally:
+        if engine:
+            stopped_at = len(engine.log_text())
+            end = await asyncio.shield(engine.stop(job.plan.limits.stop_s))
+    if error:
+        _record_failure(job, attempt, error, engine, end, stopped_at)
+    else:
+        job.journal.note(journal.ENGINE_ENDED, **attempt.identity, exit_code=end.exit_code)
+
+
+async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine: Running) -> None:
+    """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
+    try:
+        attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
+        job.tell(telling.ready(attempt.ready))
+        job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:
-            progress.stage = stage
-            cell = row_id(run.configuration, stage, run.repeat)
-            job.journal.note(journal.STAGE_ATTEMPTED, **identity, row_id=cell)
-            row = await _measure_cell(job, run, stage, engine, progress.ready)
-            job.journal.note(journal.STAGE_FINISHED, **identity, row_id=cell, checks=row.checks)
-            job.tell(_told(row))
+            attempt.stage = stage
+            job.journal.note(journal.STAGE_ATTEMPTED, **attempt.identity, row_id=attempt.row_id())
+            row = await _measure_cell(job, attempt, stage, engine)
+            job.journal.note(journal.STAGE_FINISHED, **attempt.identity, row_id=row.row_id, checks=row.checks)
+            job.tell(telling.row(row))
     except EngineError as error:
-        progress.died = await _has_ended(engine)
-        if isinstance(error, MeasurementError) and not (progress.died and error.category is None):
-            raise
-        if progress.died:
+        attempt.died = await _has_ended(engine)
+        if attempt.died:
             raise MeasurementError(category=None, phase="", cause="the engine ended") from error
-        category = "crashed_serving" if progress.ready else None
+        if isinstance(error, MeasurementError):
+            raise
+        category = "crashed_serving" if attempt.ready else None
         raise MeasurementError(category=category, phase="serving", cause=str(error), retryable=True) from error
 
 
@@ -154,40 +157,48 @@ async def _has_ended(engine: Running) -> bool:
     return True
 
 
-async def _measure_cell(job: Job, run: Run, stage: Stage, engine: Running, ready: Ready) -> Row:
+async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Running) -> Row:
     """Measure one cell and commit its row: evidence first, then positions, then the row."""
-    work = measure_stage(
+    configuration = attempt.run.configuration
+    name = row_id(configuration, stage, attempt.run.repeat)
+    measuring = measure_stage(
         engine,
         stage,
         job.plan.limits,
         job.clock,
-        model=run.configuration.model,
-        salt=f"{job.salt}/{row_id(run.configuration, stage, run.repeat)}",
+        model=configuration.model,
+        salt=f"{job.salt}/{name}",
+        max_model_len=attempt.ready.max_model_len if attempt.ready else None,
     )
-    measured = await unless_ended(engine, work)
-    failed = [one for one in measured.requests if not one.done]
-    if failed and await _has_ended(engine):
-        raise MeasurementError(category=None, phase="", cause="the engine ended")
-    if len(failed) == len(measured.requests):
-        cause = f"every request failed, the first with: {failed[0].status or ''} {failed[0].error}"
-        raise MeasurementError(category="crashed_serving", phase="serving", cause=cause)
-    context = _context(job, run, engine, ready, measured)
-    name = row_id(run.configuration, stage, run.repeat)
-    evidence.store(job.store.raw, name, context, (run.configuration, stage), measured)
+    measured = await unless_ended(engine, measuring)
+    await _see_that_it_answers(engine, measured)
+    context = _context(job, attempt, engine, measured)
+    evidence.store(job.store.raw, name, context, (configuration, stage), measured)
     try:
         row, positions = make_row(*evidence.load(job.store.raw, name))
     except DataError as error:
         raise MeasurementError(category="environment", phase="serving", cause=str(error)) from error
     job.store.append_row(row, positions)
     if "missing_series" in row.checks:
-        job.tell(f"    /metrics lacks {', '.join(missing_series(parse(measured.after)))}")
+        job.tell(telling.missing(missing_series(parse(measured.after))))
     return row
 
 
-def _context(job: Job, run: Run, engine: Running, ready: Ready, measured: Measured) -> Context:
+async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
+    """Failed requests are a marked row, unless the engine died of them or answered nothing else."""
+    failed = [one for one in measured.requests if not one.done]
+    if failed and await _has_ended(engine):
+        raise MeasurementError(category=None, phase="", cause="the engine ended")
+    if len(failed) == len(measured.requests):
+        cause = f"every request failed, the first with: {failed[0].status or 'no answer'} {failed[0].error}"
+        raise MeasurementError(category="crashed_serving", phase="serving", cause=cause)
+
+
+def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) -> Context:
+    ready = attempt.ready
     return Context(
         campaign=job.plan.campaign,
-        repeat=run.repeat,
+        repeat=attempt.run.repeat,
         provenance=job.provenance,
         measured_at=stamp(job.clock.utc_now()),
         collector_version=__version__,
@@ -198,60 +209,39 @@ def _context(job: Job, run: Run, engine: Running, ready: Ready, measured: Measur
         gpu_count=job.host.gpu_count,
         driver_version=job.host.driver_version,
         engine_kind=job.kind_name,
-        engine_version=ready.version,
-        max_model_len=ready.max_model_len,
-        start_s=ready.start_s,
+        engine_version=ready.version if ready else "",
+        max_model_len=ready.max_model_len if ready else None,
+        start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
         facts=read_engine_log(engine.log_text()),
     )
 
 
 def _record_failure(
-    job: Job,
-    run: Run,
-    error: MeasurementError,
-    progress: _Progress,
-    ending: tuple[Running | None, End, int],
-    log: Path,
-    attempt: int,
-    alive_s: float,
+    job: Job, attempt: Attempt, error: MeasurementError, engine: Running | None, end: End, stopped_at: int
 ) -> None:
-    engine, end, stopped_at = ending
+    ready = attempt.ready
     failure = failure_of(
         error,
-        run,
+        attempt.run,
+        # An engine that collector itself ended has no exit code of its own, and its last words do not count.
+        end=end if attempt.died else End(),
+        stopped_at=None if attempt.died else stopped_at,
+        log_text=engine.log_text() if engine else "",
+        log_name=f"logs/{attempt.log.name}" if attempt.log.exists() else None,
+        was_ready=ready is not None,
         campaign=job.plan.campaign,
         provenance=job.provenance,
         failed_at=stamp(job.clock.utc_now()),
         engine_kind=job.kind_name,
-        engine_version=progress.ready.version if progress.ready else run.configuration.version,
-        log_text=engine.log_text() if engine else "",
-        log_name=f"logs/{log.name}" if log.exists() else None,
-        end=end if progress.died else End(),
-        stopped_at=None if progress.died else stopped_at,
-        was_ready=progress.ready is not None,
-        row_id=row_id(run.configuration, progress.stage, run.repeat) if progress.stage else None,
-        attempt=attempt,
-        alive_s=alive_s,
+        engine_version=ready.version if ready else attempt.run.configuration.version,
+        row_id=attempt.row_id(),
+        attempt=attempt.number,
+        alive_s=job.clock.monotonic() - attempt.began,
     )
     job.store.append_failure(failure)
-    identity = {"configuration_id": failure.configuration_id, "repeat": failure.repeat}
-    job.journal.note(journal.FAILED, **identity, attempt=attempt, category=failure.category)
-    job.tell(f"    failed, {failure.category} ({failure.phase}): {failure.cause[:TOLD_CAUSE] or 'no cause in the log'}")
-
-
-def _told(row: Row) -> str:
-    def figure(value: float | None, text: str) -> str:
-        return "" if value is None else text.format(value)
-
-    parts = [
-        f"    concurrency {row.concurrency:>3} · {row.prompt_set}:",
-        figure(row.system_throughput_tok_s, " {:.1f} tok/s"),
-        figure(None if row.tpot_mean_s is None else row.tpot_mean_s * 1000, ", TPOT {:.2f} ms"),
-        figure(row.acceptance_rate, ", acceptance {:.3f}"),
-        f"; failed checks: {row.checks}" if row.checks else "",
-    ]
-    return "".join(parts)
+    job.journal.note(journal.FAILED, **attempt.identity, attempt=attempt.number, category=failure.category)
+    job.tell(telling.failure(failure))
 
 
 def unfinished(job: Job) -> tuple[Failure, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from collector.core.errors import EngineError
+from collector.core.errors import EngineError, RefusedError
 
 #: Routes other than a measured request answer at once or not at all.
 QUICK_S = 10.0
@@ -52,7 +52,7 @@ async def post_json(client: httpx.AsyncClient, path: str, body: Any) -> Any:
 async def get_text(client: httpx.AsyncClient, path: str) -> str:
     response = await _quick(client, "GET", path)
     if response.status_code != httpx.codes.OK:
-        raise EngineError(f"{path} answered {response.status_code}: {response.text[:200]}")
+        raise _refused(path, response)
     return response.text
 
 
@@ -71,9 +71,13 @@ async def _quick(client: httpx.AsyncClient, method: str, path: str, body: Any = 
         raise EngineError(f"{path}: {type(error).__name__}: {error}") from error
 
 
+def _refused(path: str, response: httpx.Response) -> RefusedError:
+    return RefusedError(f"{path} answered {response.status_code}: {response.text[:200]}", response.status_code)
+
+
 def _json(response: httpx.Response, path: str) -> Any:
     if response.status_code != httpx.codes.OK:
-        raise EngineError(f"{path} answered {response.status_code}: {response.text[:200]}")
+        raise _refused(path, response)
     try:
         return response.json()
     except ValueError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from collector.core.configuration import Run, content_id
 from collector.core.failures import Verdict, diagnose
-from collector.core.plan import Run, content_id
 from collector.core.rows import SCHEMA_VERSION, Failure
 from collector.measure.engines.interface import End
 from collector.measure.failed import MeasurementError

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from collector.core.command import shown_command
+from collector.core.configuration import Plan, Run, row_id
 from collector.core.errors import UserError
 from collector.core.estimate import ASSUMPTIONS, plan_seconds, run_seconds
-from collector.core.plan import Plan, Run, parse_plan, row_id
+from collector.core.plan import parse_plan
 from collector.core.plan_schema import json_schema
 from collector.verbs.files import read_text
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from collector.core.plan import parse_plan, row_id
+from collector.core.configuration import row_id
+from collector.core.plan import parse_plan
 from collector.measure.campaign import find_campaign, read_tables
 from collector.verbs.files import read_text
 

@@ -7,11 +7,16 @@ import asyncio
 import os
 import secrets
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from collector.core.plan import Plan, parse_plan
+from collector.core.configuration import Plan
+from collector.core.errors import UserError
+from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.measure.clock import SystemClock
 from collector.measure.engines import kind_of
@@ -58,13 +63,31 @@ def run(args: argparse.Namespace) -> int:
             retry_failed=args.retry_failed,
         )
         try:
-            asyncio.run(_interruptible(job))
+            with _told(console, job) as told:
+                asyncio.run(_interruptible(told))
         except asyncio.CancelledError:
             log.note(INTERRUPTED)
             console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")
             return INTERRUPTED_EXIT
+        except OSError as error:
+            raise UserError(f"{store.folder}: {error}; {_summary(job)} stay, and the same command goes on") from error
         console.print(f"done: {_summary(job)}")
         return 1 if unfinished(job) or any(row.checks for row in store.rows) else 0
+
+
+@contextmanager
+def _told(console: Console, job: Job) -> Iterator[Job]:
+    """Let the job tell what it does: plain lines, and on a terminal a last line that shows what is under way."""
+    if not console.is_terminal:
+        yield job
+        return
+    with console.status("starting") as status:
+
+        def tell(text: str) -> None:
+            console.print(text)
+            status.update(f"{len(job.store.rows)} of {_cells(job.plan)} rows; after:{text}")
+
+        yield replace(job, tell=tell)
 
 
 async def _interruptible(job: Job) -> None:

@@ -16,8 +16,8 @@ from collector.core.checks import (
     lane_seconds,
     run_checks,
 )
+from collector.core.configuration import Stage
 from collector.core.counters import deltas, stage_result
-from collector.core.plan import Stage
 from collector.core.series import LabelSet, Samples
 from collector.core.window import Request, Window
 from tests.data_files import BUSY, PAIRS, Pair, pair, window_of
@@ -229,6 +229,14 @@ BROKEN: dict[str, tuple[Callable[[Window], Window], set[str]]] = {
     "the engine counted a prompt token more": (
         lambda w: scraped(w, *AFTER, change=add(PROMPTS, 1)),
         {"prompt_mismatch"},
+    ),
+    "the engine's tokenizer counts a prompt otherwise": (
+        lambda w: replace(w, tokenized=(*(w.tokenized or ())[:-1], 7)),
+        {"prompt_length"},
+    ),
+    "the engine has no route that counts tokens": (
+        lambda w: replace(w, tokenized=None),
+        {"~prompt_length"},
     ),
     "the engine finished a request more": (
         lambda w: scraped(w, *AFTER, change=add(SUCCESS, 1)),

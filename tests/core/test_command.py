@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,8 +21,9 @@ from collector.core.command import (
     serve_arguments,
     shown_command,
 )
+from collector.core.configuration import Configuration
 from collector.core.errors import PlanError
-from collector.core.plan import Configuration, parse_plan
+from collector.core.plan import parse_plan
 from collector.core.secrets import HIDDEN
 from tests.data_files import DATA
 
@@ -38,12 +40,15 @@ def configuration(**entries: Any) -> Configuration:
         "matrix": {"model": "m"} | entries,
         "stages": {"concurrency": {"1": 1}},
     }
-    text = json.dumps(plan).replace('{"1": 1}', "{1: 1}").replace("\x7f", "\\u007f")
+    text = json.dumps(plan).replace('{"1": 1}', "{1: 1}")
     return parse_plan(text, "p.yaml").configurations[0]
 
 
+PLAIN = configuration()
+
+
 def test_a_configuration_that_says_nothing_gets_the_least() -> None:
-    assert serve_arguments(configuration(), port=8000) == [
+    assert serve_arguments(PLAIN, port=8000) == [
         *("serve", "org/m", "--host", "127.0.0.1", "--port", "8000"),
         *("--served-model-name", "m", "--kv-cache-dtype", "auto", "--tensor-parallel-size", "1"),
         "--disable-uvicorn-access-log",
@@ -139,7 +144,7 @@ def test_a_command_is_shown_as_it_would_be_typed() -> None:
 
 
 def test_a_port_that_the_plan_fixes_is_shown() -> None:
-    assert "--port 8001 " in shown_command(configuration(), ["vllm"], 8001)
+    assert "--port 8001 " in shown_command(PLAIN, ["vllm"], 8001)
 
 
 @pytest.mark.parametrize("index", range(0, 25, 4))
@@ -182,12 +187,11 @@ words = st.lists(
 @given(words, st.booleans())
 def test_any_flag_survives_the_shell(parts: list[str], named: bool) -> None:
     values = [f"{part}${{KEY}}" if named else part for part in parts]
-    shown = shown_command(configuration(flags=[{"x": values}]), ["printf", "'%s\\0'"], 1)
-    script = shown.replace("""''"'"'%s\\0'"'"''""", "'%s\\0'")
-    done = subprocess.run(["/bin/sh", "-c", script], env=VARIABLES, capture_output=True, check=True)
-    expand = expander(VARIABLES, "here")
+    configured = replace(PLAIN, flags=(("x", values),))
+    shown = shown_command(configured, ["printf", "%s\\0"], 1)
+    done = subprocess.run(["/bin/sh", "-c", shown], env=VARIABLES, capture_output=True, check=True)
     found = done.stdout.decode().split("\0")[:-1]
-    assert found == serve_arguments(configuration(flags=[{"x": values}]), port=1, expand=expand)
+    assert found == serve_arguments(configured, port=1, expand=expander(VARIABLES, "here"))
 
 
 def test_secrets_are_not_shown() -> None:
@@ -201,8 +205,6 @@ def test_secrets_are_not_shown() -> None:
 
 def test_a_secret_of_an_old_plan_is_hidden_all_the_same() -> None:
     """A plan may not state one; a configuration made by other means may hold one."""
-    plain = configuration()
-    values = {name: getattr(plain, name) for name in Configuration.__dataclass_fields__}
-    found = Configuration(**values | {"environment": (("HF_TOKEN", "short"), ("URL", "http://a:secret@b/"))})
+    found = replace(PLAIN, environment=(("HF_TOKEN", "short"), ("URL", "http://a:secret@b/")))
     shown = shown_command(found, ["vllm"], None)
     assert shown.startswith(f"HF_TOKEN={shlex.quote(HIDDEN)} URL=http://{HIDDEN}@b/ vllm serve")

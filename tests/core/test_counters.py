@@ -279,6 +279,22 @@ def test_old_and_new_names_side_by_side_are_never_added_up(kind: str) -> None:
     assert d.counter("prefix_queries") == recorded.truth["prompt_tokens"]
 
 
+def test_the_new_name_is_believed_where_old_and_new_differ() -> None:
+    samples: Samples = {
+        "vllm:gpu_prefix_cache_hits_total": {(): 1.0},
+        "vllm:prefix_cache_hits_total": {(): 2.0},
+        "vllm:time_per_output_token_seconds_count": {(): 3.0},
+        "vllm:inter_token_latency_seconds_count": {(): 4.0},
+    }
+    assert series.total(samples, series.COUNTERS["prefix_hits"]) == 2
+    steps = series.histogram(samples, series.HISTOGRAMS["itl"])
+    assert steps is not None
+    assert steps.count == 4
+    text = 'vllm:gpu_cache_usage_perc{engine="0"} 0.9\nvllm:kv_cache_usage_perc{engine="0"} 0.1\n'
+    assert gauges(text)["kv_usage"] == 0.1
+    assert gauges(text.splitlines()[0] + "\n")["kv_usage"] == 0.9
+
+
 def test_old_names_alone_give_the_same_figures() -> None:
     recorded = pair("metrics-synthetic/vllm-0.10.2-spec")
     new = (
@@ -473,6 +489,14 @@ def test_gauges_are_the_peaks_and_the_mean_of_the_samples() -> None:
     assert seen() == seen(blind) == (None, None, None)
 
 
+def test_positions_of_two_engines_add_up() -> None:
+    per_engine: dict[LabelSet, float] = {
+        (("engine", engine), ("position", position)): count
+        for engine, position, count in (("0", "1", 2.0), ("0", "0", 5.0), ("1", "0", 3.0), ("1", "1", 1.0))
+    }
+    assert series.by_position({series.POSITION_COUNTER[0]: per_engine}) == {0: 8.0, 1: 3.0}
+
+
 def test_positions_without_their_label_are_unknown() -> None:
     name = series.POSITION_COUNTER[0]
     assert series.by_position({name: {(("engine", "0"),): 3.0}}) is None
@@ -549,6 +573,8 @@ def test_a_percentile_is_interpolated_inside_its_bucket() -> None:
     assert percentile(made, 0.2) == Percentile(value=0.1, low=0.0, high=0.1)
     assert percentile(made, 0.95) == Percentile(value=None, low=0.4, high=None)
     assert percentile(None, 0.5) == Percentile()
+    late = Histogram(sum=1.5, count=1, buckets=((0.1, 0.0), (0.2, 1.0), (math.inf, 1.0)))
+    assert percentile(late, 0) == Percentile(value=0.1, low=0.1, high=0.2)
 
 
 # --- the sampler's short way through a scrape -------------------------------------------------------------

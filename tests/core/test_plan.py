@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
+from collector.core.configuration import Configuration, Plan, Stage, row_id
 from collector.core.errors import PlanError
-from collector.core.plan import Configuration, Plan, Stage, parse_plan, row_id
+from collector.core.plan import parse_plan
 from collector.core.plan_schema import PlanFile, json_schema
 from collector.core.prompt_names import PROMPT_SETS
 from tests.data_files import DATA
@@ -142,7 +143,8 @@ def test_the_reference_experiment_fixes_the_rest(reference: Plan) -> None:
 
 _PRINT_IDS = """
 import sys
-from collector.core.plan import parse_plan, row_id
+from collector.core.configuration import row_id
+from collector.core.plan import parse_plan
 plan = parse_plan(open(sys.argv[1], encoding="utf-8").read(), "elsewhere.yaml")
 for run in plan.runs:
     print(run.configuration.configuration_id, *[row_id(run.configuration, stage, run.repeat) for stage in run.stages])
@@ -346,6 +348,14 @@ def test_an_inline_speculation_is_the_named_one() -> None:
     assert found.speculative_config == '{"method":"dflash","model":"d","num_speculative_tokens":3}'
 
 
+def test_the_drafter_is_the_one_that_the_speculation_names() -> None:
+    """Not the model's own where another is named, or none."""
+    arms = "[draft, {method: ngram}, {method: eagle3, model: org/other}, off]"
+    plan = plan_of(changed(("speculation: [off, draft]", f"speculation: {arms}")))
+    found = [(one.speculation, one.drafter) for one in plan.configurations]
+    assert found == [("dflash", "d"), ("ngram", None), ("eagle3", "org/other"), ("off", None)]
+
+
 def test_excluded_combinations_are_left_out() -> None:
     plan = plan_of(f"{MANY}exclude: [{{model: second, speculation: draft}}, {{speculation: off, model: first}}]\n")
     found = [(one.model, one.speculation) for one in plan.configurations]
@@ -457,7 +467,6 @@ WRONG: dict[str, Wrong] = {
     "a word where a concurrency is due": Wrong(
         [("4: 8", "four: 8")],
         "p.yaml, line 16: stages.concurrency.four: found the key four, expected a valid integer",
-        by_shape=True,
     ),
     "a truth value in the environment": Wrong(
         [("HF_HUB_OFFLINE: 1", "HF_HUB_OFFLINE: true")],
@@ -797,3 +806,16 @@ def test_any_values_of_the_right_keys_are_a_plan_or_a_plan_error(values: dict[st
 def test_any_value_of_a_factor_is_a_plan_or_a_plan_error(factor: str, value: Any, part: str) -> None:
     made: Any = {"model": "first"} | {factor: value}
     assert told(json.dumps(tree | {part: [made] if part in ("extra", "exclude") else made})).startswith("p.yaml")
+
+
+def test_flags_of_a_configuration_add_to_the_defaults_name_by_name() -> None:
+    plan = parse_plan(
+        "plan: 1\ncampaign: c\nmodels: {m: {path: p}}\n"
+        "defaults: {model: m, flags: {enforce-eager: true, block-size: 16}}\n"
+        "extra:\n  - {flags: {block-size: 32}}\n  - {}\nstages: {concurrency: {1: 1}}\n",
+        "plan.yaml",
+    )
+    assert [dict(one.flags) for one in plan.configurations] == [
+        {"block-size": 32, "enforce-eager": True},
+        {"block-size": 16, "enforce-eager": True},
+    ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from collector.core.plan import Stage
+from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
 from collector.measure import stage as stage_module
 from collector.measure.clock import SystemClock
@@ -47,6 +47,9 @@ class Server:
         try:
             while head := await reader.readline():
                 await self.read_body(reader)
+                if b"/tokenize" in head:
+                    writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                    continue
                 body = await (self.metrics(mine) if b"/metrics" in head else self.answer())
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
                 await writer.drain()

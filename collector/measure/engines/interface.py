@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from collector.core.plan import Configuration, Plan
+from collector.core.configuration import Configuration, Plan
 from collector.core.plan_schema import Engine
 from collector.measure.target import Target
 

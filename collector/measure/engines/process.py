@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from collector.core.command import engine_environment, expander, serve_arguments
+from collector.core.configuration import Plan
 from collector.core.errors import EngineError, UserError
-from collector.core.plan import Plan
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
 from collector.measure.target import Target

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from collector.core.configuration import Plan
 from collector.core.errors import UserError
-from collector.core.plan import Plan
 from collector.measure.engines.interface import End, Launch
 from collector.measure.target import Target
 

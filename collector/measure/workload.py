@@ -1,0 +1,97 @@
+"""The requests of one stage, encoded before the window, and how long the engine says their prompts are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import httpx
+
+from collector.core.configuration import Stage
+from collector.core.errors import EngineError, RefusedError
+from collector.measure.failed import MeasurementError
+from collector.measure.load import Body
+from collector.measure.prompts import PromptSet, load_prompt_set, repetitions_for, request_body, tokenize_body
+from collector.measure.target import post_json
+
+#: Repetitions of the synthetic sentences where the engine cannot count tokens (the reference's number).
+REPETITIONS_UNCOUNTED = 26
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """What a stage sends: the discarded warm-up and the measured requests."""
+
+    warm_up: list[Body]
+    measured: list[Body]
+    tokenized: tuple[int, ...] | None  # tokens of each measured prompt; None where the engine does not count
+    prompt_set_digest: str
+
+
+async def prepare(
+    client: httpx.AsyncClient, stage: Stage, *, model: str, salt: str, max_model_len: int | None
+) -> Workload:
+    """Make the requests of a stage. Raises MeasurementError where a prompt would not fit the engine."""
+    prompt_set = load_prompt_set(stage.prompt_set)
+    repetitions = await _repetitions(client, prompt_set, stage, model)
+    measured_salt = f"{salt}/measure"
+    tokenized = await _tokenized(client, prompt_set, stage.requests, model, measured_salt, repetitions)
+    longest = max(tokenized or (0,))
+    if max_model_len and longest + stage.output_tokens > max_model_len:
+        cause = (
+            f"a prompt of {longest} tokens of {stage.prompt_set} and {stage.output_tokens} output tokens "
+            f"do not fit the engine's {max_model_len}"
+        )
+        raise MeasurementError(category="max_model_len", phase="ready", cause=cause)
+
+    def bodies(count: int, output_tokens: int, part_salt: str) -> list[Body]:
+        made = (
+            request_body(
+                prompt_set, i, model=model, salt=part_salt, repetitions=repetitions, output_tokens=output_tokens
+            )
+            for i in range(count)
+        )
+        return [Body(path=path, content=json.dumps(body).encode()) for path, body in made]
+
+    return Workload(
+        warm_up=bodies(stage.warmup_requests, stage.warmup_output_tokens, f"{salt}/warm-up"),
+        measured=bodies(stage.requests, stage.output_tokens, measured_salt),
+        tokenized=tokenized,
+        prompt_set_digest=prompt_set.digest,
+    )
+
+
+async def _repetitions(client: httpx.AsyncClient, prompt_set: PromptSet, stage: Stage, model: str) -> int:
+    """Return how often the sentences are repeated to reach the plan's length, by the engine's own tokenizer."""
+    if stage.prompt_tokens is None:
+        return 1
+    counts = [await _count(client, prompt_set, 0, model, "length", repetitions) for repetitions in (1, 2)]
+    one, two = counts
+    return REPETITIONS_UNCOUNTED if one is None or two is None else repetitions_for(stage.prompt_tokens, one, two)
+
+
+async def _tokenized(
+    client: httpx.AsyncClient, prompt_set: PromptSet, count: int, model: str, salt: str, repetitions: int
+) -> tuple[int, ...] | None:
+    lengths = []
+    for index in range(count):
+        length = await _count(client, prompt_set, index, model, salt, repetitions)
+        if length is None:
+            return None
+        lengths.append(length)
+    return tuple(lengths)
+
+
+async def _count(
+    client: httpx.AsyncClient, prompt_set: PromptSet, index: int, model: str, salt: str, repetitions: int
+) -> int | None:
+    """Return the tokens of a prompt, or None where the engine has no such route."""
+    body = tokenize_body(prompt_set, index, model=model, salt=salt, repetitions=repetitions)
+    try:
+        return int((await post_json(client, "/tokenize", body))["count"])
+    except RefusedError as error:
+        if error.status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED):
+            return None
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineError(f"/tokenize answered without a count: {error}") from error
