@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from collector.core.configuration import row_id
 from collector.core.plan import parse_plan
@@ -13,25 +15,51 @@ from collector.verbs.files import read_text
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("status", help="what a campaign has, what failed, what is left")
-    parser.add_argument("campaign", type=Path, help="folder of a campaign, such as data/NAME")
+    parser.add_argument("campaign", type=Path, help="folder or name of a campaign, such as data/NAME")
+    parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    folder = find_campaign(args.campaign)
+    states = run_states(find_campaign(args.campaign))
+    if args.json:
+        print(json.dumps(states, indent=2, ensure_ascii=False))
+    else:
+        for one in states:
+            print(_told(one))
+    return 0
+
+
+def run_states(folder: Path) -> list[dict[str, Any]]:
+    """Return, per engine start of the campaign's plan, how many rows it has of how many, and its failure."""
     rows, failures, _ = read_tables(folder)
     path = folder / "plan.yaml"
     plan = parse_plan(read_text(path), str(path))
     marks = {row.row_id: row.checks for row in rows}
     failed = {(one.configuration_id, one.repeat): one.category for one in failures}
+    states = []
     for one in plan.runs:
-        cells = [row_id(one.configuration, stage, one.repeat) for stage in one.stages]
+        configuration = one.configuration
+        cells = [row_id(configuration, stage, one.repeat) for stage in one.stages]
         have = [cell for cell in cells if cell in marks]
-        bad = sum(bool(marks[cell]) for cell in have)
-        category = failed.get((one.configuration.configuration_id, one.repeat))
-        notes = [f"{len(have)}/{len(cells)} rows"]
-        notes += [f"{bad} with failed checks"] if bad else []
-        notes += [f"failed: {category}"] if category and len(have) < len(cells) else []
-        repeat = f" · repeat {one.repeat}" if one.repeat > 1 else ""
-        print(f"{one.configuration.configuration_id}  {one.configuration.label}{repeat}: {', '.join(notes)}")
-    return 0
+        category = failed.get((configuration.configuration_id, one.repeat))
+        states.append(
+            {
+                "configuration_id": configuration.configuration_id,
+                "label": configuration.label,
+                "repeat": one.repeat,
+                "rows": len(have),
+                "cells": len(cells),
+                "rows_with_failed_checks": sum(bool(marks[cell]) for cell in have),
+                "failed": category if len(have) < len(cells) else None,
+            }
+        )
+    return states
+
+
+def _told(state: dict[str, Any]) -> str:
+    notes = [f"{state['rows']}/{state['cells']} rows"]
+    notes += [f"{state['rows_with_failed_checks']} with failed checks"] if state["rows_with_failed_checks"] else []
+    notes += [f"failed: {state['failed']}"] if state["failed"] else []
+    repeat = f" · repeat {state['repeat']}" if state["repeat"] > 1 else ""
+    return f"{state['configuration_id']}  {state['label']}{repeat}: {', '.join(notes)}"

@@ -91,10 +91,10 @@ def _told(console: Console, job: Job) -> Iterator[Job]:
 
 
 async def _interruptible(job: Job) -> None:
-    """Sweep until done, or until Ctrl-C or SIGTERM: then the engine is ended and what is measured stays."""
+    """Sweep until done, or until Ctrl-C, SIGTERM or a closed terminal: then the engine is ended, rows stay."""
     task = asyncio.current_task()
     if task is not None:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     await sweep(job)
 

@@ -44,6 +44,22 @@ def test_a_sweep_gives_a_row_for_each_cell_and_a_line_for_each_failed_start(tmp_
     bench.nothing_left(1)
 
 
+def test_the_status_of_a_campaign_tells_rows_failures_and_what_is_left(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FAILING)
+    bench.sweep()
+    command = [sys.executable, "-m", "collector.cli", "status", str(bench.campaign)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.endswith(("rows", "checks")) for line in told[:2]] == [True, True]
+    assert [line.rpartition(": ")[2] for line in told[2:]] == ["speculation", "kv_cache"]
+    states = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert [(one["rows"], one["cells"], one["failed"]) for one in states] == [
+        (2, 2, None),
+        (2, 2, None),
+        (0, 2, "speculation"),
+        (0, 2, "kv_cache"),
+    ]
+
+
 def test_a_second_sweep_measures_nothing_twice_and_says_what_is_there(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FAILING)
     bench.sweep()
@@ -134,7 +150,7 @@ def test_a_model_that_is_not_there_is_model_unavailable(tmp_path: Path) -> None:
     bench.nothing_left(1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_sweep_keeps_its_rows_ends_its_engine_and_goes_on_later(
     tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -115,8 +115,10 @@ class ProcessEngine:
             await self._keeper.wait()
             return End()
 
+    # A log that somebody removed must not keep the engine from being ended.
+
     def log_size(self) -> int:
-        return self._log.stat().st_size
+        return self._log.stat().st_size if self._log.exists() else 0
 
     def log_text(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace")
+        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
