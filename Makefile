@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The pages are made by `collector build` just before; the notice is about the theme's end of life (ARCHITECTURE.md).
 SITE := COLLECTOR_PAGES_BUILT=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: install test check lint site serve real benchmark clean
+.PHONY: install demo test check lint site serve real benchmark calibrate clean
 
 install: $(VENV)/installed
 
@@ -13,6 +13,16 @@ $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
+
+# The whole dual-3090 sweep on the embedded engine, and its site. Four starts fail as published: exit code 1.
+demo: install
+	rm -rf build/demo && mkdir -p build/demo
+	$(BIN)/collector sweep plans/dual-3090.yaml --engine emulated --out build/demo || test $$? -eq 1
+	cp -r data/published build/demo/
+	$(BIN)/collector build --data build/demo
+	$(SITE) build --strict
+	$(SITE) build --strict -f mkdocs.en.yml
+	@echo "The site of the emulated campaign is in site/; look at it with: $(BIN)/python -m http.server -d site -b 127.0.0.1"
 
 test: install
 	$(BIN)/python -m pytest -q
@@ -40,6 +50,10 @@ real: install
 
 benchmark: install
 	$(BIN)/python -m benchmarks.client_cost
+
+# Fits the profile of the embedded engine to the published figures again (about a minute).
+calibrate: install
+	$(BIN)/python -m benchmarks.calibration
 
 clean:
 	rm -rf $(VENV) site build collector.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

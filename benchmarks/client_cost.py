@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
+from collector.core.window import Telemetry
 from collector.measure.clock import SystemClock
 from collector.measure.engines.interface import End
 from collector.measure.scrape import gauges, parse
@@ -57,6 +58,9 @@ class Attached:
 
     async def stop(self, patience_s: float) -> End:
         raise NotImplementedError(f"the benchmark ends it, not after {patience_s}")
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
 
     def log_size(self) -> int:
         return 0

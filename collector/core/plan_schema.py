@@ -61,6 +61,7 @@ class Engine(Part):
         None, description="Port to serve on; a free one if absent"
     )
     api_key_variable: str | None = Field(None, description="Name of the environment variable that holds the API key")
+    profile: str = Field("dual-3090", description="What the embedded engine emulates: a shipped profile or a file")
     environment: Environment = Field(default_factory=dict, description="Environment of every engine")
     flags: Flags = Field(default_factory=dict, description="Serve flags of every engine, without the leading dashes")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
@@ -64,7 +64,7 @@ def make_row(
         **_client_columns(window),
         **_result_columns(result),
         **_kv_columns(window, context.facts),
-        **_TELEMETRY,
+        **(_TELEMETRY | asdict(window.telemetry)),
         checks=" ".join(failed),
         checks_not_run=" ".join(not_run),
     )

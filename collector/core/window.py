@@ -40,6 +40,13 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Telemetry:
+    """What the host's own counters say of the window; None where it has none."""
+
+    nvlink_bytes: int | None = None  # sent and received, over all GPUs
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
     """Two scrapes and a duration, with what the client knows; `confirm` is the scrape after `after`."""
 
@@ -54,4 +61,5 @@ class Window:
     requests: tuple[Request, ...]
     #: Prompt length of each request by the engine's own tokenizer; None where it has no such route.
     tokenized: tuple[int, ...] | None = None
+    telemetry: Telemetry = Telemetry()
     samples: tuple[Sample, ...]

@@ -18,7 +18,7 @@ from collector.core.engine_log import EngineFacts
 from collector.core.errors import DataError
 from collector.core.record import Context
 from collector.core.series import Samples
-from collector.core.window import Request, Sample, Window
+from collector.core.window import Request, Sample, Telemetry, Window
 from collector.measure.files import write_atomically
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured
@@ -52,7 +52,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
         measured = stored["measured"]
         context = dict(stored["context"])
         facts = EngineFacts(**context.pop("facts"))
-        scrapes = {name: _scrape(folder / f"{row_id}-{name}.prom.gz") for name in SCRAPES}
+        scrapes = _scrapes(folder, row_id)
         window = Window(
             method=measured["method"],
             window_s=measured["window_s"],
@@ -61,6 +61,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
             requests_sent=measured["requests_sent"],
             requests=tuple(Request(**one) for one in measured["requests"]),
             tokenized=None if measured["tokenized"] is None else tuple(measured["tokenized"]),
+            telemetry=Telemetry(**measured["telemetry"]),
             samples=tuple(Sample(**one) for one in measured["samples"]),
             **scrapes,
         )
@@ -74,11 +75,20 @@ def _pairs(configuration: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple((key, value) for key, value in configuration[name]) for name in ("flags", "environment")}
 
 
-def _scrape(path: Path) -> Samples:
-    try:
-        return parse(_unpack(path))
-    except DataError as error:
-        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+def _scrapes(folder: Path, row_id: str) -> dict[str, Samples]:
+    """Parse the scrapes; a full parse is the slowest step of all, so that equal texts are parsed once."""
+    parsed: dict[str, Samples] = {}
+    found: dict[str, Samples] = {}
+    for name in SCRAPES:
+        path = folder / f"{row_id}-{name}.prom.gz"
+        text = _unpack(path)
+        if text not in parsed:
+            try:
+                parsed[text] = parse(text)
+            except DataError as error:
+                raise DataError(f"{path}: {error}") from error
+        found[name] = parsed[text]
+    return found
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -21,7 +21,10 @@ from collector.measure.failed import MeasurementError
 from collector.measure.prompts import load_prompt_set, request_body
 from collector.measure.target import get_json, post_json, status_of
 
-POLL_S = 0.25
+#: /health is asked often at first, for an engine that is there at once, and each second for one that loads.
+FIRST_POLL_S = 0.1
+LAST_POLL_S = 1.0
+SLOWER = 1.5
 #: Long enough for a drafter to be asked at least once, short enough to cost nothing.
 PROBE_TOKENS = 16
 
@@ -62,7 +65,7 @@ async def wait_ready(engine: Running, run: Run, limits: Limits, clock: Clock, *,
 
 
 async def _healthy(engine: Running, client: httpx.AsyncClient, limits: Limits, clock: Clock, began: float) -> None:
-    size, moved = engine.log_size(), clock.monotonic()
+    size, moved, pause = engine.log_size(), clock.monotonic(), FIRST_POLL_S
     while (status := await status_of(client, "/health")) != httpx.codes.OK:
         now = clock.monotonic()
         if engine.log_size() != size:
@@ -75,7 +78,8 @@ async def _healthy(engine: Running, client: httpx.AsyncClient, limits: Limits, c
             raise MeasurementError(
                 category="environment", phase="launch", retryable=True, cause="/health: nobody answers there"
             )
-        await clock.sleep(POLL_S)
+        await clock.sleep(pause)
+        pause = min(pause * SLOWER, LAST_POLL_S)
 
 
 def _timeout(reason: str, status: int | None) -> MeasurementError:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
-from collector.core.window import WHOLE_STAGE, Request, Sample
+from collector.core.window import WHOLE_STAGE, Request, Sample, Telemetry
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.load import drive, lanes
@@ -38,6 +38,7 @@ class Measured:
     requests: tuple[Request, ...]
     samples: tuple[Sample, ...]
     tokenized: tuple[int, ...] | None
+    telemetry: Telemetry
     prompt_set_digest: str
 
 
@@ -59,10 +60,10 @@ async def measure_stage(
             lambda began: drive(ours, work.warm_up, clock, began), clock.monotonic()
         )
         cpu = clock.cpu()
-        before = await scrape(observer, clock)
+        before, began = await scrape(observer, clock), engine.telemetry()
         watch = Watch(target, clock, limits.stage_stall_s)
         tally = await watch.during(lambda began: drive(ours, work.measured, clock, began), before.returned_at)
-        after = await scrape(observer, clock)
+        after, ended = await scrape(observer, clock), engine.telemetry()
         spent = clock.cpu()
         await clock.sleep(CONFIRM_AFTER_S)
         confirm = await scrape(observer, clock)
@@ -78,8 +79,16 @@ async def measure_stage(
         requests=tuple(tally.requests),
         samples=tuple(watch.samples),
         tokenized=work.tokenized,
+        telemetry=_between(began, ended),
         prompt_set_digest=work.prompt_set_digest,
     )
+
+
+def _between(began: Telemetry, ended: Telemetry) -> Telemetry:
+    """Return what was counted between two readings."""
+    if began.nvlink_bytes is None or ended.nvlink_bytes is None:
+        return Telemetry()
+    return Telemetry(nvlink_bytes=ended.nvlink_bytes - began.nvlink_bytes)
 
 
 def _difference(after: float | None, before: float | None) -> float | None:

@@ -15,9 +15,15 @@ from collector.core.codec import from_csv
 from collector.core.errors import DataError, UserError, close_words
 from collector.core.rows import Failure, Position, Row
 from collector.report.pages import LANGUAGES, Campaign, pages
+from collector.report.published_files import Published, parse_published
 
 #: The words and loops of the pages stand beside the package in the repository.
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+#: The emulation whose parameters were fitted to the published figures.
+PROFILE = Path(__file__).resolve().parents[1] / "emulator" / "profiles" / "dual-3090.json"
+#: Figures published elsewhere lie beside the campaigns and are none.
+PUBLISHED = "published"
 
 #: Hand-written files that every language's tree gets a copy of.
 COMMON = "common"
@@ -44,11 +50,12 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
     """Write the pages of all campaigns, or of the named ones only, into site_src/ko and site_src/en."""
     names = _chosen(data, campaigns)
     read = [read_campaign(data / name) for name in names]
+    published = read_published(data / PUBLISHED)
     loader = FileSystemLoader(_existing(TEMPLATES, "the page templates"))
     common = _common(site_src / COMMON)
     files: dict[str, bytes] = {}
     for language in LANGUAGES:
-        texts = {name: text.encode() for name, text in pages(read, loader, language).items()}
+        texts = {name: text.encode() for name, text in pages(read, loader, language, published).items()}
         files |= {f"{language}/{name}": content for name, content in (common | texts).items()}
     written = [name for name, content in sorted(files.items()) if _write_if_changed(site_src / name, content)]
     removed = [name for language in LANGUAGES for name in _remove_stale(site_src, language, files)]
@@ -103,6 +110,18 @@ def read_campaign(folder: Path) -> Campaign:
         positions=tuple(_read(Position, folder / "positions.csv")),
         plan_text=_text(folder / "plan.yaml"),
         host_text=host,
+    )
+
+
+def read_published(folder: Path) -> Published | None:
+    """Read the figures published elsewhere; None where there are none."""
+    files = {name: _text(folder / name) for name in ("figures.csv", "failures.csv", "calibration.json")}
+    texts = {name: text for name, text in files.items() if text is not None}
+    if "figures.csv" not in texts:
+        return None
+    profile = _text(PROFILE)
+    return parse_published(
+        texts, lambda name: str(folder / name), None if profile is None else _check_json(PROFILE, profile)
     )
 
 

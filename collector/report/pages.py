@@ -22,6 +22,8 @@ from collector.core.units import METRICS, SPECULATION_RATIO, fixed, unit_name
 from collector.report import charts, tables
 from collector.report.dictionary import dictionary
 from collector.report.facts import facts
+from collector.report.published import published_page
+from collector.report.published_files import Published
 from collector.report.text import one_line, preformatted
 
 LANGUAGES = ("ko", "en")
@@ -89,7 +91,9 @@ class Panel:
         return any(point.low is not None for line in self.lines for point in line.pair.points)
 
 
-def pages(campaigns: Sequence[Campaign], loader: BaseLoader, language: str) -> dict[str, str]:
+def pages(
+    campaigns: Sequence[Campaign], loader: BaseLoader, language: str, published: Published | None = None
+) -> dict[str, str]:
     """Return every page of one language."""
     environment = _environment(loader, language)
     listed = sorted(campaigns, key=lambda campaign: campaign.name)
@@ -98,6 +102,9 @@ def pages(campaigns: Sequence[Campaign], loader: BaseLoader, language: str) -> d
         "campaigns/index.md": environment.get_template("campaigns.md.j2").render(campaigns=listed),
         "dictionary.md": environment.get_template("dictionary.md.j2").render(**dictionary(language)),
     }
+    records = [(campaign.name, campaign.rows, campaign.failures) for campaign in listed]
+    compared = published_page(published, records, language)
+    found["published.md"] = environment.get_template("published.md.j2").render(**compared)
     template = environment.get_template("campaign.md.j2")
     for campaign in listed:
         found[f"campaigns/{campaign.name}.md"] = template.render(**_campaign(campaign))

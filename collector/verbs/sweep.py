@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import secrets
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +17,9 @@ from collector.core.configuration import Plan
 from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
-from collector.measure.clock import SystemClock
 from collector.measure.engines import kind_of
-from collector.measure.host import read_boot_id, read_host
 from collector.measure.journal import INTERRUPTED, Journal
+from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
 from collector.measure.sweep import Job, sweep, unfinished
 from collector.verbs.files import read_text
@@ -41,30 +39,32 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     text = read_text(args.plan)
     plan = parse_plan(text, str(args.plan))
-    kind_name = args.engine or plan.engine.kind
+    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind)
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
-    clock, host = SystemClock(), read_host()
+    setting = setting_of(kind_name, plan)
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    with open_store(args.out, plan, text, host) as store:
-        log = Journal(path=store.folder / "journal.jsonl", clock=clock, boot_id=read_boot_id())
+    if loudly:
+        console.print(loudly, style="bold")
+    with open_store(args.out, plan, text, setting.host) as store:
+        log = Journal(path=store.folder / "journal.jsonl", clock=setting.clock, boot_id=setting.boot_id)
         log.mend()
         job = Job(
             plan=plan,
             store=store,
             journal=log,
-            clock=clock,
-            host=host,
+            clock=setting.clock,
+            host=setting.host,
             kind_name=kind_name,
             kind=kind,
             variables=dict(os.environ),
-            salt=secrets.token_hex(8),
+            salt=setting.salt,
             tell=console.print,
             retry_failed=args.retry_failed,
         )
         try:
             with _told(console, job) as told:
-                asyncio.run(_interruptible(told))
+                setting.run(_interruptible(told))
         except asyncio.CancelledError:
             log.note(INTERRUPTED)
             console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")

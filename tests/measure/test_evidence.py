@@ -36,6 +36,7 @@ def measured(recorded: Pair) -> Measured:
         requests=window.requests,
         samples=window.samples,
         tokenized=window.tokenized,
+        telemetry=window.telemetry,
         prompt_set_digest="abcdef",
     )
 

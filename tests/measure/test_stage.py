@@ -12,6 +12,7 @@ import pytest
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
+from collector.core.window import Telemetry
 from collector.measure import stage as stage_module
 from collector.measure.clock import SystemClock
 from collector.measure.engines.interface import End
@@ -91,6 +92,9 @@ class Attached:
 
     async def stop(self, patience_s: float) -> End:
         raise AssertionError(patience_s)
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
 
     def log_size(self) -> int:
         return 0

@@ -37,7 +37,8 @@ def pages_under(site_src: Path) -> set[str]:
 
 def test_every_page_is_written_in_both_languages(clone: Path) -> None:
     report = build_site(clone / "data", clone / "site_src")
-    names = {"index", "dictionary", "campaigns/index", "campaigns/sample-dual", "campaigns/sample-emulated"}
+    names = {"index", "published", "dictionary", "campaigns/index"}
+    names |= {"campaigns/sample-dual", "campaigns/sample-emulated"}
     assert pages_under(clone / "site_src") == {f"{language}/{name}.md" for language in LANGUAGES for name in names}
     assert report.campaigns == ("sample-dual", "sample-emulated")
     assert "ko/assets/site.css" in report.written
@@ -101,6 +102,41 @@ def test_published_figures_are_no_campaign(clone: Path) -> None:
     (clone / "data" / "published").mkdir()
     (clone / "data" / "published" / "failures.csv").write_text("model,category\n", encoding="utf-8")
     assert campaign_names(clone / "data") == ["sample-dual", "sample-emulated"]
+
+
+def test_published_figures_make_a_page_and_no_campaign(clone: Path) -> None:
+    shutil.copytree(ROOT / "data" / "published", clone / "data" / "published")
+    report = build_site(clone / "data", clone / "site_src")
+    assert report.campaigns == ("sample-dual", "sample-emulated")
+    page = (clone / "site_src" / "en" / "published.md").read_text(encoding="utf-8")
+    assert "No campaign has rows for these figures yet" in page  # the samples are of other models
+    assert "338.9" in page
+    assert "kv_read.FLASHINFER" in page  # from the profile that comes with the program
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("figures.csv", ",57.7,", ",fast,", r"figures\.csv, line 14: could not convert string to float: 'fast'"),
+        ("figures.csv", ",metric,", ",kind,", r"figures\.csv, line 1: has no column 'metric'"),
+        ("failures.csv", ",engine_message,", ",said,", r"failures\.csv, line 1: has no column 'engine_message'"),
+    ],
+)
+def test_a_damaged_file_of_figures_is_refused_by_name_and_line(
+    clone: Path, file: str, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(ROOT / "data" / "published", clone / "data" / "published")
+    path = clone / "data" / "published" / file
+    path.write_text(path.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        build_site(clone / "data", clone / "site_src")
+
+
+def test_a_damaged_calibration_is_refused_by_name_and_line(clone: Path) -> None:
+    shutil.copytree(ROOT / "data" / "published", clone / "data" / "published")
+    (clone / "data" / "published" / "calibration.json").write_text("{\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"calibration\.json, line 2: Expecting property name"):
+        build_site(clone / "data", clone / "site_src")
 
 
 @pytest.mark.parametrize("name", ["Upper", "under_score", "index"])
@@ -170,7 +206,7 @@ def test_the_verb_says_what_it_did_and_what_is_next(clone: Path, capsys: pytest.
     assert args.run(args) == 0
     out = capsys.readouterr().out
     assert "campaigns: sample-dual, sample-emulated" in out
-    assert "files: 12 written, 0 unchanged, 0 removed" in out
+    assert "files: 14 written, 0 unchanged, 0 removed" in out
     assert "mkdocs build --strict" in out
 
 
@@ -195,8 +231,11 @@ def mkdocs(clone: Path, config: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=clone, env=environment)
 
 
+@pytest.mark.parametrize("figures", [True, False], ids=["published figures", "no figures"])
 @pytest.mark.parametrize("filled", [True, False], ids=["two campaigns", "no campaign"])
-def test_mkdocs_renders_both_languages_without_a_warning(clone: Path, filled: bool) -> None:
+def test_mkdocs_renders_both_languages_without_a_warning(clone: Path, filled: bool, figures: bool) -> None:
+    if figures:
+        shutil.copytree(ROOT / "data" / "published", clone / ("data" if filled else "nowhere") / "published")
     build_site(clone / ("data" if filled else "nowhere"), clone / "site_src")
     for config in ("mkdocs.yml", "mkdocs.en.yml"):
         built = mkdocs(clone, config)
@@ -206,7 +245,7 @@ def test_mkdocs_renders_both_languages_without_a_warning(clone: Path, filled: bo
     ko = {path.relative_to(site) for path in site.glob("**/index.html") if path.relative_to(site).parts[0] != "en"}
     en = {path.relative_to(site / "en") for path in (site / "en").glob("**/index.html")}
     assert ko == en
-    assert len(ko) == (5 if filled else 3)
+    assert len(ko) == (6 if filled else 4)
     assert '<html lang="ko"' in (site / "index.html").read_text(encoding="utf-8")
     assert '<html lang="en"' in (site / "en" / "index.html").read_text(encoding="utf-8")
     assert_no_other_host(site)

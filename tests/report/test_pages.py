@@ -94,6 +94,26 @@ def test_pages_are_as_they_were_read_and_approved(name: str, language: str) -> N
     assert text == golden.read_text(encoding="utf-8")
 
 
+#: Campaigns, figures.
+PUBLISHED_PAGES = {
+    "published": (True, True),
+    "published-no-campaign": (False, True),
+    "published-empty": (False, False),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", PUBLISHED_PAGES)
+def test_pages_of_published_figures_are_as_they_were_read_and_approved(name: str, language: str) -> None:
+    filled, figures = PUBLISHED_PAGES[name]
+    campaigns = [sample.dual(), sample.emulated()] if filled else []
+    text = pages(campaigns, LOADER, language, sample.published() if figures else None)["published.md"]
+    golden = GOLDEN / f"{name}.{language}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("campaign", [sample.dual(), sample.emulated()], ids=lambda one: one.name)
 def test_the_samples_on_disk_are_what_the_factory_makes(campaign: Campaign) -> None:
     """`python -m tests.report.sample` writes them again."""
@@ -106,14 +126,20 @@ def test_the_samples_on_disk_are_what_the_factory_makes(campaign: Campaign) -> N
 FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
-@pytest.mark.parametrize("name", ["index.md", "campaigns/sample-dual.md", "campaigns/sample-emulated.md"])
+def filled(language: str) -> dict[str, str]:
+    return pages([sample.dual(), sample.emulated()], LOADER, language, sample.published())
+
+
+@pytest.mark.parametrize(
+    "name", ["index.md", "published.md", "campaigns/sample-dual.md", "campaigns/sample-emulated.md"]
+)
 def test_both_languages_show_the_same_figures(name: str) -> None:
-    ko, en = (pages([sample.dual(), sample.emulated()], LOADER, language)[name] for language in LANGUAGES)
+    ko, en = (filled(language)[name] for language in LANGUAGES)
     assert Counter(FIGURE.findall(ko)) == Counter(FIGURE.findall(en))
 
 
 def test_both_languages_have_the_same_pages_ids_and_links() -> None:
-    ko, en = (pages([sample.dual(), sample.emulated()], LOADER, language) for language in LANGUAGES)
+    ko, en = (filled(language) for language in LANGUAGES)
     assert list(ko) == list(en)
     for name in ko:
         assert Structure(html(ko[name])).elements == Structure(html(en[name])).elements
@@ -313,7 +339,7 @@ def test_a_long_cause_is_cut_and_the_log_is_named() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_html_block_has_a_blank_line(language: str) -> None:
     """Markdown would end the block there."""
-    for name, text in pages([sample.dual(), sample.emulated()], LOADER, language).items():
+    for name, text in filled(language).items():
         depth = 0
         for number, line in enumerate(text.split("\n"), start=1):
             depth += len(re.findall(r"<(?:div|figure|details|dl)\b", line))

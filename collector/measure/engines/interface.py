@@ -9,6 +9,7 @@ from typing import Protocol
 
 from collector.core.configuration import Configuration, Plan
 from collector.core.plan_schema import Engine
+from collector.core.window import Telemetry
 from collector.measure.target import Target
 
 
@@ -43,6 +44,9 @@ class Running(Protocol):
 
     async def stop(self, patience_s: float) -> End:
         """End the engine and all that came from it; kill what has not ended after `patience_s`."""
+
+    def telemetry(self) -> Telemetry:
+        """Return the host's counters since some moment in the past; a window takes their difference."""
 
     def log_size(self) -> int:
         """Return how many bytes the engine has logged."""

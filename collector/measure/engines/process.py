@@ -13,6 +13,7 @@ from pathlib import Path
 from collector.core.command import engine_environment, expander, serve_arguments
 from collector.core.configuration import Plan
 from collector.core.errors import EngineError, UserError
+from collector.core.window import Telemetry
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
 from collector.measure.target import Target
@@ -116,6 +117,9 @@ class ProcessEngine:
             return End()
 
     # A log that somebody removed must not keep the engine from being ended.
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
 
     def log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from collector.core.configuration import Plan
 from collector.core.errors import UserError
+from collector.core.window import Telemetry
 from collector.measure.engines.interface import End, Launch
 from collector.measure.target import Target
 
@@ -43,6 +44,9 @@ class UrlEngine:
 
     async def stop(self, patience_s: float) -> End:  # not ours to stop
         return End()
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry()
 
     def log_size(self) -> int:
         return 0

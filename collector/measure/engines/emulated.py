@@ -1,0 +1,122 @@
+"""The embedded engine: emulates vLLM on the hardware of a profile, in the collector's own event loop.
+
+Nothing is measured: its rows say `emulated`. This is the one place where measuring imports the emulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from collector.core.configuration import Plan
+from collector.core.errors import UserError, close_words
+from collector.core.step import StepLoad
+from collector.core.window import Telemetry
+from collector.emulator.engine import EmbeddedEngine
+from collector.emulator.physics import link_bytes, step_time
+from collector.emulator.profile import Profile, load_profile
+from collector.emulator.setup import Setup, setup_of
+from collector.emulator.transport import EngineTransport
+from collector.measure.engines.interface import End, Launch
+from collector.measure.host import Host
+from collector.measure.target import Target
+from collector.measure.virtual import EPOCH, VirtualClock
+
+SIGNALLED = 128
+
+
+def preflight(plan: Plan, variables: Mapping[str, str]) -> None:  # nothing of the host is used
+    """See that the profile has what the plan asks for."""
+    profile = profile_of(plan.engine.profile)
+    for configuration in plan.configurations:
+        setup = setup_of(configuration)
+        profile.model(setup.model)
+        if setup.speculates and setup.outcome(profile) is None:
+            profile.conditional(setup.model, setup.speculation, setup.num_speculative_tokens, profile.default_kind)
+
+
+@cache
+def profile_of(name: str) -> Profile:
+    """Return a shipped profile, or one in a file. Raises UserError naming what there is."""
+    folder = files("collector.emulator") / "profiles"
+    shipped = sorted(one.name.removesuffix(".json") for one in folder.iterdir() if one.name.endswith(".json"))
+    if name in shipped:
+        return load_profile(Path(str(folder / f"{name}.json")))
+    if name.endswith(".json"):
+        return load_profile(Path(name))
+    raise UserError(
+        f"engine.profile: found {name!r}, allowed: {', '.join(shipped)} or a .json file{close_words(name, shipped)}"
+    )
+
+
+def host_of(plan: Plan) -> Host:
+    """Return the host that is emulated."""
+    profile = profile_of(plan.engine.profile)
+    count = max(configuration.tensor_parallel for configuration in plan.configurations)
+    return Host(
+        host_id=f"emulated-{profile.name}",
+        cpu_model=None,
+        cpu_count=None,
+        memory_gib=None,
+        kernel="",
+        python="",
+        gpu_model=str(profile.hardware["gpu"]["name"]),
+        gpu_count=count,
+    )
+
+
+async def start(launch: Launch) -> EmulatedEngine:
+    profile, setup = profile_of(launch.engine.profile), setup_of(launch.configuration)
+    launch.log.parent.mkdir(parents=True, exist_ok=True)
+    return EmulatedEngine(profile, setup, launch.log)
+
+
+class EmulatedEngine:
+    """A running embedded engine. Its log is written when it ends, as a whole."""
+
+    owned = True
+
+    def __init__(self, profile: Profile, setup: Setup, log: Path) -> None:
+        self._log = log
+        self._seconds = step_time(profile, setup)
+        self._link_bytes = link_bytes(profile, setup)
+        self._nvlink_bytes = 0.0
+        clock = VirtualClock()
+        self._engine = EmbeddedEngine(
+            profile,
+            setup,
+            clock=clock,
+            step_time=self._step,
+            started_at=EPOCH.timestamp() + clock.monotonic(),
+        )
+        self.target = Target(base_url="http://emulated", transport=lambda: EngineTransport(self._engine))
+        self._engine.start()
+
+    def _step(self, load: StepLoad) -> float:
+        if self._link_bytes is not None:
+            self._nvlink_bytes += self._link_bytes(load)
+        return self._seconds(load)
+
+    async def ended(self) -> End:
+        return _end(await self._engine.ended())
+
+    async def stop(self, patience_s: float) -> End:  # nothing to be patient with
+        died = self._engine.exit_code
+        await self._engine.stop()
+        self._log.write_text(self.log_text(), encoding="utf-8")
+        return End() if died is None else _end(died)
+
+    def telemetry(self) -> Telemetry:
+        return Telemetry(nvlink_bytes=None if self._link_bytes is None else round(self._nvlink_bytes))
+
+    def log_size(self) -> int:
+        return self._engine.log.size
+
+    def log_text(self) -> str:
+        return self._engine.log.text()
+
+
+def _end(code: int) -> End:
+    return End(exit_code=code) if code >= 0 else End(exit_code=SIGNALLED - code, exit_signal=-code)

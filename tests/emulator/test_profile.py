@@ -1,0 +1,68 @@
+"""A profile's file: what it may say, and how a slip is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.core.errors import UserError
+from collector.emulator.profile import load_profile, parse_profile
+from collector.measure.prompts import load_prompt_set
+from tests.emulator.engines import PROFILE, make, profile
+
+
+def test_a_profile_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps(PROFILE), encoding="utf-8")
+    assert load_profile(path) == profile()
+    with pytest.raises(UserError, match=r"absent\.json: cannot be read"):
+        load_profile(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"modles": {}}, "modles"),
+        ({"models": {}}, "models"),
+        ({"profile": 2}, "profile"),
+        ({"acceptance": {"plain": {"mtp": {"4": {"code": [1.2]}}}}}, r"acceptance\.plain\.mtp\.4\.code\.0"),
+        ({"memory": {"gpu_bytes": 0}}, r"memory\.gpu_bytes"),
+        ({"outcomes": [{"match": {}, "log": "x"}]}, r"outcomes\.0\.match"),
+    ],
+)
+def test_a_slip_in_a_profile_is_named_with_its_place(change: dict[str, Any], place: str) -> None:
+    with pytest.raises(UserError, match=f"p.json: {place}: "):
+        parse_profile(json.dumps(PROFILE | change), "p.json")
+
+
+def test_the_kind_of_each_prompt_that_the_collector_sends_is_recognised() -> None:
+    kinds = profile()
+    for kind in ("english", "code", "reasoning", "korean"):
+        texts = load_prompt_set(f"general/{kind}").texts
+        found = [kinds.kind_of(f"0123456789ab {text}", chat=True) for text in texts]
+        assert found == [kind] * len(texts)
+    assert kinds.kind_of(" ".join(load_prompt_set("synthetic").texts), chat=False) == "synthetic"
+
+
+def test_acceptance_is_looked_up_by_model_method_k_and_kind() -> None:
+    p = profile()
+    assert p.conditional("plain", "mtp", 4, "synthetic") == (0.9, 0.8, 0.7, 0.6)
+    assert p.conditional("plain", "mtp", 2, "code") == (0.95, 0.9)
+    assert p.conditional("plain", "mtp", 4, "korean") == (0.4, 0.3, 0.3, 0.3)
+    assert p.conditional("plain", "mtp", 4, "reasoning") == (0.9, 0.8, 0.7, 0.6)  # nothing else is known
+    assert p.conditional("sliding", "dflash", 9, "synthetic")[2:] == (0.7,) * 7
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"model": "absent"}, "has no model 'absent'; it has plain, sliding"),
+        ({"speculation": "eagle", "num_speculative_tokens": 2}, "has no acceptance of eagle for plain"),
+    ],
+)
+def test_what_the_profile_does_not_know_is_refused_before_the_start(facts: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        make(facts)
