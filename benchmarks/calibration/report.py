@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.calibration.evaluate import Compared, Evaluation, summary, within
 from benchmarks.calibration.parameters import PARAMETERS
 
-REPORT = Path(__file__).with_name("report.json")
+REPORT = Path(__file__).parents[2] / "data" / "published" / "calibration.json"
 
 
 def report(judged: Evaluation) -> dict[str, Any]:

@@ -44,7 +44,7 @@ EFFICIENCIES = (
     ),
     Parameter(
         "kv_read", "%", "어텐션이 KV를 읽을 때 쓰는 메모리 대역폭(최고치 대비, 백엔드별)",
-        "of peak memory bandwidth, attention's KV reads with this backend",
+        "of peak memory bandwidth, KV reads of attention with this backend",
     ),
     Parameter(
         "head_sharing", "%", "같은 그룹의 쿼리 헤드 가운데 KV를 한 번만 읽어 함께 쓰는 비율",
@@ -73,7 +73,7 @@ EFFICIENCIES = (
 #: Of each link state: NVLink on or off.
 LINK = (
     Parameter(
-        "efficiency", "%", "올리듀스가 쓰는 링크 대역폭(최고치 대비)", "of the link's peak, reached by a collective",
+        "efficiency", "%", "올리듀스가 쓰는 링크 대역폭(최고치 대비)", "of the peak of the link, in a collective",
     ),
     Parameter("latency_s", "µs", "올리듀스 한 번의 고정 지연", "fixed time of one collective"),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log, sqrt
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,11 +26,11 @@ BASE = Labels(
 )  # fmt: skip
 
 
-def figure(metric: str, value: float, unit: str = "tok/s", resolution: float = 0.1, **labels: object) -> Figure:
+def figure(metric: str, value: float, unit: str = "tok/s", resolution: float = 0.1, **labels: Any) -> Figure:
     return Figure(
         figure_id=f"{metric}-{value}",
         section="any",
-        labels=replace(BASE, **labels),  # type: ignore[arg-type]  # every value fits its label
+        labels=replace(BASE, **labels),
         metric=metric,
         value=value,
         unit=unit,
@@ -56,9 +57,9 @@ def test_gains_are_percentages_whose_error_is_in_points() -> None:
         make_row(system_throughput_tok_s=40.0, nvlink="off", extra_flags="--disable-custom-all-reduce"),
     ]
     kv = one(figure("kv_fp8_gain", 18.5, "%", kv_cache_dtype="fp8_e5m2"), rows)
-    assert (kv.computed, kv.error) == (pytest.approx(20.0), pytest.approx(1.5))
+    assert [kv.computed, kv.error] == pytest.approx([20.0, 1.5])
     link = one(figure("nvlink_gain", 27.0, "%"), rows)
-    assert (link.computed, link.error) == (pytest.approx(25.0), pytest.approx(-2.0))
+    assert [link.computed, link.error] == pytest.approx([25.0, -2.0])
 
 
 def test_a_ratio_is_on_over_off_of_one_series_and_a_loss_is_off_less_on() -> None:
@@ -67,7 +68,7 @@ def test_a_ratio_is_on_over_off_of_one_series_and_a_loss_is_off_less_on() -> Non
         make_row(system_throughput_tok_s=99.0, series="k3"),
         make_row(system_throughput_tok_s=40.0, **MTP),
     ]
-    labels = {"speculation": "mtp", "num_speculative_tokens": 4}
+    labels: dict[str, Any] = {"speculation": "mtp", "num_speculative_tokens": 4}
     assert one(figure("speculation_ratio", 1.0, "x", **labels), rows).computed == pytest.approx(0.8)
     assert one(figure("throughput_loss", 9.0, **labels), rows).computed == pytest.approx(10.0)
     open_pair = one(figure("speculation_ratio", 1.0, "x", **labels, series="k3"), rows)
@@ -98,7 +99,7 @@ def test_a_relative_error_to_zero_is_not_made_up() -> None:
     assert (found.computed, found.error) == (5.0, None)
 
 
-def speculating(prompt_set: str, accepted: int, drafts: int, **changes: object) -> Row:
+def speculating(prompt_set: str, accepted: int, drafts: int, **changes: Any) -> Row:
     counts = {"accepted_tokens": accepted, "drafts": drafts, "draft_tokens": 4 * drafts}
     return make_row(**(MTP | {"prompt_set": prompt_set} | counts | changes))
 
@@ -118,7 +119,7 @@ def test_the_pooled_accepted_per_forward_is_a_ratio_of_sums_not_a_mean_of_ratios
     ]
     pooled, english, code = compare(GENERAL, rows)
     assert pooled.computed == pytest.approx(190 / 130)  # the mean of the ratios would be 2
-    assert (english.computed, code.computed) == (pytest.approx(1.0), pytest.approx(3.0))
+    assert [english.computed, code.computed] == pytest.approx([1.0, 3.0])
     assert set(pooled.row_ids) == {rows[0].row_id, rows[1].row_id}
     rate = replace(GENERAL[0], metric="acceptance_rate")
     assert one([rate, *GENERAL], rows).computed == pytest.approx(190 / 520)
@@ -136,7 +137,7 @@ def test_acceptance_pools_what_the_figure_leaves_open_also_over_series() -> None
 
 
 def test_time_to_first_token_is_the_extreme_over_the_published_models() -> None:
-    labels: dict[str, object] = dict.fromkeys(("model", "kv_cache_dtype", "speculation", "nvlink"))
+    labels: dict[str, Any] = dict.fromkeys(("model", "kv_cache_dtype", "speculation", "nvlink"))
     extremes = [figure(name, 4.0, "s", **labels, concurrency=32) for name in ("ttft_min", "ttft_max")]
     seconds = {"auto": 4.5, "fp8_e5m2": 6.0}
     rows = [make_row(concurrency=32, kv_cache_dtype=kv, ttft_mean_s=s) for kv, s in seconds.items()]
@@ -155,7 +156,7 @@ def test_time_to_first_token_is_the_extreme_over_the_published_models() -> None:
         ([{}, {"extra_flags": "--enforce-eager"}], "ambiguous"),
     ],
 )
-def test_a_figure_that_rows_do_not_give_says_why(changes: list[dict[str, object]], reason: str) -> None:
+def test_a_figure_that_rows_do_not_give_says_why(changes: list[dict[str, Any]], reason: str) -> None:
     found = one(figure("system_throughput", 50.0), [make_row(**change) for change in changes])
     assert (found.computed, found.error, found.row_ids, found.reason) == (None, None, (), reason)
 
@@ -184,7 +185,7 @@ def test_provenances_and_campaigns_are_never_mixed() -> None:
 
 def test_a_summary_has_medians_of_sizes_and_counts_the_right_side_of_one() -> None:
     ways = {1: (2.0, 90.0), 8: (0.8, 50.0), 32: (0.9, 60.0)}  # printed ratio; with speculation, of 50 without
-    labels = {"speculation": "mtp", "num_speculative_tokens": 4}
+    labels: dict[str, Any] = {"speculation": "mtp", "num_speculative_tokens": 4}
     figures = [figure("speculation_ratio", ratio, "x", **labels, concurrency=c) for c, (ratio, _) in ways.items()]
     rows = [make_row(concurrency=c, system_throughput_tok_s=50.0) for c in ways]
     rows += [make_row(**MTP, concurrency=c, system_throughput_tok_s=tok_s) for c, (_, tok_s) in ways.items()]
@@ -192,7 +193,7 @@ def test_a_summary_has_medians_of_sizes_and_counts_the_right_side_of_one() -> No
     (line,) = summary(compare([*figures, figures[0], unknown], rows))
     # 1.8, 1.0, 1.2 for 2.0, 0.8, 0.9: errors -10 %, +25 %, +33.3 %; only 1.2 says gain where a loss was printed
     assert (line.n, line.open, line.right_side) == (3, 1, 2)
-    assert (line.median, line.worst) == (pytest.approx(0.25), pytest.approx(1 / 3))
+    assert [line.median, line.worst] == pytest.approx([0.25, 1 / 3])
 
 
 # --- the published figures themselves ------------------------------------------------------------------------
@@ -208,7 +209,7 @@ def test_one_published_ratio_does_not_follow_from_its_own_throughputs() -> None:
     assert len(found) > 20
     assert (wrong.figure.figure_id, wrong.figure.value) == ("F020", 1.19)
     assert wrong.value == pytest.approx(338.9 / 286.1)
-    assert (wrong.low, wrong.high) == (pytest.approx(338.85 / 286.15), pytest.approx(338.95 / 286.05))
+    assert [wrong.low, wrong.high] == pytest.approx([338.85 / 286.15, 338.95 / 286.05])
     assert wrong.high < 1.185
 
 

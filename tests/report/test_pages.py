@@ -28,7 +28,7 @@ from collector.report import meanings_ko
 from collector.report.build import TEMPLATES
 from collector.report.pages import LANGUAGES, Campaign, pages
 from collector.report.text import CAUSE_LIMIT
-from tests.report import sample
+from tests.report import published_sample, sample
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 LOADER = FileSystemLoader(TEMPLATES)
@@ -107,7 +107,7 @@ PUBLISHED_PAGES = {
 def test_pages_of_published_figures_are_as_they_were_read_and_approved(name: str, language: str) -> None:
     filled, figures = PUBLISHED_PAGES[name]
     campaigns = [sample.dual(), sample.emulated()] if filled else []
-    text = pages(campaigns, LOADER, language, sample.published() if figures else None)["published.md"]
+    text = pages(campaigns, LOADER, language, published_sample.published() if figures else None)["published.md"]
     golden = GOLDEN / f"{name}.{language}.md"
     if os.environ.get("UPDATE_GOLDEN"):
         golden.write_text(text, encoding="utf-8")
@@ -127,7 +127,7 @@ FIGURE = re.compile(r"\d+(?:\.\d+)?")
 
 
 def filled(language: str) -> dict[str, str]:
-    return pages([sample.dual(), sample.emulated()], LOADER, language, sample.published())
+    return pages([sample.dual(), sample.emulated()], LOADER, language, published_sample.published())
 
 
 @pytest.mark.parametrize(
