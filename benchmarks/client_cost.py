@@ -87,6 +87,7 @@ def measured_with(step_s: float) -> Measured:
                 return asyncio.run(stage)
             finally:
                 engine.terminate()
+                engine.communicate()  # its last words need a reader
 
 
 def cpu_of(work: object) -> float:

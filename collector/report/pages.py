@@ -175,7 +175,8 @@ def _panels(found: Sequence[Pair], varying: Sequence[str]) -> list[Panel]:
     shared = [name for name in varying if name not in PANEL_COLUMNS]
     panels: list[Panel] = []
     first = 0
-    for key in sorted(grouped, key=_on_before_off):
+    # What can be compared comes first, what cannot is told after it.
+    for key in sorted(grouped, key=lambda key: (not any(p.measured for p in grouped[key]), _on_before_off(key))):
         shown = [(name, str(one)) for name, one in zip(PANEL_COLUMNS, key, strict=True) if one and name in differing]
         lines = _lines(grouped[key], first, shared)
         first += len(lines)

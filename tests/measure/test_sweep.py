@@ -320,6 +320,7 @@ def test_a_running_engine_is_measured_and_left_running(tmp_path: Path) -> None:
             assert engine.poll() is None
         finally:
             engine.terminate()
+            engine.communicate(timeout=10)  # its last words need a reader
 
 
 def test_a_plan_of_several_configurations_does_not_fit_one_running_engine(tmp_path: Path) -> None:
