@@ -35,6 +35,8 @@ def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]
             texts[name] = path.read_text(encoding="utf-8")
         except OSError as error:
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from error
     return (
         from_csv(Row, texts["rows.csv"], str(folder / "rows.csv")),
         from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
@@ -61,10 +63,13 @@ def problems(folder: Path) -> Iterator[str]:
     yield from _descriptor_problems(folder)
     for row in rows:
         try:
-            again, _ = make_row(*evidence.load(folder / "raw", row.row_id))
+            again, positions_again = make_row(*evidence.load(folder / "raw", row.row_id))
         except DataError as error:
             yield str(error)
             continue
+        ours = [cells_of(one) for one in positions if one.row_id == row.row_id]
+        if ours != [cells_of(one) for one in positions_again]:
+            yield f"{folder / 'positions.csv'}: the positions of row {row.row_id} do not follow from its evidence"
         stored, made = cells_of(row), cells_of(again)
         names = [name for name, cell in stored.items() if made[name] != cell]
         if names:
@@ -94,7 +99,7 @@ def _twice(path: Path, what: str, keys: list[str]) -> Iterator[str]:
 
 def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> Iterator[str]:
     for row in rows:
-        if row.campaign != folder.name:
+        if row.campaign != folder.resolve().name:
             yield f"{folder / 'rows.csv'}: row {row.row_id} belongs to campaign {row.campaign}"
         if row.provenance not in PROVENANCES:
             yield f"{folder / 'rows.csv'}: row {row.row_id} has the unknown provenance {row.provenance!r}"
@@ -112,5 +117,5 @@ def _descriptor_problems(folder: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{path}: cannot be read: {error}"
         return
-    if stored != data_package(folder.name, stored.get("description", "")):
+    if stored != data_package(folder.resolve().name, stored.get("description", "")):
         yield f"{path}: does not describe the tables of this version"

@@ -17,9 +17,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def append_durably(path: Path, text: str) -> None:
-    """Append complete lines in one write and force them to the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+def append_durably(path: Path, text: str, *, create: bool = False) -> None:
+    """Append complete lines in one write and force them to the disk. A file that somebody removed is an OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | (os.O_CREAT if create else 0), 0o644)
     try:
         data = text.encode()
         if os.write(descriptor, data) != len(data):

@@ -35,7 +35,7 @@ class Journal:
     def note(self, event: str, **facts: Any) -> None:
         """Append an event and force it to the disk."""
         line = {"at": stamp(self.clock.utc_now()), "boot_id": self.boot_id, "event": event} | facts
-        append_durably(self.path, json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n")
+        append_durably(self.path, json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n", create=True)
 
     def events(self) -> Iterator[dict[str, Any]]:
         if self.path.exists():

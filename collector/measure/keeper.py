@@ -15,13 +15,16 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from collector.core.secrets import redact, secret_values
 
@@ -31,6 +34,7 @@ PR_SET_CHILD_SUBREAPER = 36
 GRACE_S = 3.0
 POLL_S = 0.02
 NOT_STARTED = 127
+CHUNK = 65_536
 
 
 def main(arguments: list[str]) -> int:
@@ -72,9 +76,18 @@ def _tell(**message: int) -> None:
 def _copy(engine: subprocess.Popen[bytes], write: Callable[[bytes], object]) -> None:
     """Copy the engine's output to the log without its secrets."""
     secrets = secret_values(os.environ)
-    if engine.stdout is not None:
-        for line in engine.stdout:
-            write(redact(line.decode("utf-8", "replace"), secrets).encode())
+    if engine.stdout is None:
+        return
+    rest, out = b"", cast("BufferedReader", engine.stdout)
+    while chunk := out.read1(CHUNK):
+        # Whole lines, so that no secret is cut in two; a progress bar ends its lines with a carriage return.
+        rest += chunk
+        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
+        if end:
+            write(redact(rest[:end].decode("utf-8", "replace"), secrets).encode())
+            rest = rest[end:]
+    if rest:
+        write(redact(rest.decode("utf-8", "replace"), secrets).encode())
 
 
 def _obey(engine: subprocess.Popen[bytes]) -> None:
@@ -85,7 +98,9 @@ def _obey(engine: subprocess.Popen[bytes]) -> None:
         os.kill(engine.pid, signal.SIGTERM)
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and engine.poll() is None:
-        time.sleep(POLL_S)
+        if select.select([sys.stdin], [], [], POLL_S)[0] and not os.read(sys.stdin.fileno(), CHUNK):
+            deadline = min(deadline, time.monotonic() + GRACE_S)  # collector has gone while it waited
+            time.sleep(POLL_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(engine.pid, signal.SIGKILL)
 

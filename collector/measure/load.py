@@ -98,5 +98,5 @@ def _read(response: httpx.Response) -> dict[str, Any]:
             "completion_tokens": int(usage["completion_tokens"]),
             "finish_reason": choice.get("finish_reason"),
         }
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return _no_response(f"no usage in the response: {type(error).__name__}: {error}", response.status_code)

@@ -27,6 +27,8 @@ LAST_POLL_S = 1.0
 SLOWER = 1.5
 #: Long enough for a drafter to be asked at least once, short enough to cost nothing.
 PROBE_TOKENS = 16
+#: The web server's word that it answers; then a /health other than 200 is no matter of time.
+STARTED = "Application startup complete."
 
 Result = TypeVar("Result")
 
@@ -74,12 +76,20 @@ async def _healthy(engine: Running, client: httpx.AsyncClient, limits: Limits, c
             raise _timeout(f"not ready after ready_s = {limits.ready_s:g} s", status)
         if engine.owned and now - moved > limits.start_stall_s:
             raise _timeout(f"no new log line for start_stall_s = {limits.start_stall_s:g} s", status)
+        if status not in (None, httpx.codes.SERVICE_UNAVAILABLE) and _serves(engine):
+            cause = f"/health answers {status}, though the engine is up"
+            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
         if not engine.owned and status is None:
             raise MeasurementError(
                 category="environment", phase="launch", retryable=True, cause="/health: nobody answers there"
             )
         await clock.sleep(pause)
         pause = min(pause * SLOWER, LAST_POLL_S)
+
+
+def _serves(engine: Running) -> bool:
+    """Whether the engine says that it has started; of one that somebody else runs, that is taken for granted."""
+    return not engine.owned or STARTED in engine.log_text()
 
 
 def _timeout(reason: str, status: int | None) -> MeasurementError:
@@ -96,19 +106,19 @@ async def _agrees(client: httpx.AsyncClient, run: Run) -> tuple[str, int | None]
         names = [str(one["id"]) for one in served]
     except (EngineError, KeyError, TypeError) as error:
         raise MeasurementError(
-            category="environment", phase="ready", cause=f"not the routes of vLLM: {error}"
+            category="environment", phase="ready", retryable=True, cause=f"not the routes of vLLM: {error}"
         ) from error
     if wanted and version != wanted and not version.startswith((f"{wanted}+", f"{wanted}.post")):
         cause = f"the engine is version {version}, the plan asks for {wanted}"
-        raise MeasurementError(category="environment", phase="ready", cause=cause)
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     if model not in names:
         cause = f"the engine serves {', '.join(names)}, the plan asks for {model}"
-        raise MeasurementError(category="environment", phase="ready", cause=cause)
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     longest = served[names.index(model)].get("max_model_len")
     asked = run.configuration.max_model_len
     if asked and longest and longest != asked:
         cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"
-        raise MeasurementError(category="environment", phase="ready", cause=cause)
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     return version, longest
 
 
@@ -129,10 +139,12 @@ async def _probe(client: httpx.AsyncClient, run: Run) -> None:
         except EngineError as error:
             refused = isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status)
             category = "environment" if refused else "crashed_serving"
-            raise MeasurementError(category=category, phase="ready", cause=f"the first request: {error}") from error
+            raise MeasurementError(
+                category=category, phase="ready", retryable=True, cause=f"the first request: {error}"
+            ) from error
         except (KeyError, IndexError, TypeError) as error:
             cause = f"the first request: {path} answered without usage"
-            raise MeasurementError(category="environment", phase="ready", cause=cause) from error
+            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause) from error
         if (tokens, reason) != (PROBE_TOKENS, "length"):
             cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
-            raise MeasurementError(category="environment", phase="ready", cause=cause)
+            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)

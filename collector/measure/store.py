@@ -16,11 +16,13 @@ from typing import TypeVar
 
 from collector.core.codec import from_csv, header_line, line_of, to_csv
 from collector.core.configuration import Plan
-from collector.core.errors import UserError
+from collector.core.errors import DataError, UserError
 from collector.core.rows import Failure, Position, Row
 from collector.core.schema import data_package
-from collector.measure.files import append_durably, sync_folder, without_torn_tail, write_atomically
+from collector.measure.files import append_durably, sync_folder, write_atomically
 from collector.measure.host import Host
+
+NEWLINE = b"\n"
 
 Record = TypeVar("Record", Row, Failure, Position)
 
@@ -31,6 +33,7 @@ class Store:
 
     folder: Path
     rows: list[Row] = field(default_factory=list)
+    row_ids: set[str] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
 
     @property
@@ -46,6 +49,7 @@ class Store:
             append_durably(self.folder / "positions.csv", "".join(map(line_of, positions)))
         append_durably(self.folder / "rows.csv", line_of(row))
         self.rows.append(row)
+        self.row_ids.add(row.row_id)
 
     def append_failure(self, failure: Failure) -> None:
         append_durably(self.folder / "failures.csv", line_of(failure))
@@ -70,7 +74,9 @@ def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[S
             package = json.dumps(data_package(plan.campaign, plan.about), ensure_ascii=False, indent=2) + "\n"
             write_atomically(folder / "datapackage.json", package.encode())
             store = Store(folder=folder, rows=_records(folder, Row), failures=_records(folder, Failure))
-            _settle_positions(folder, {row.row_id for row in store.rows})
+            store.row_ids |= {row.row_id for row in store.rows}
+            _settle_positions(folder, store.row_ids)
+            _settle_raw(store.raw, store.row_ids)
             sync_folder(folder)
         except OSError as error:
             raise UserError(f"{folder}: cannot be written: {error}; choose another folder with --out") from error
@@ -115,11 +121,22 @@ _FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "
 def _records(folder: Path, record: type[Record]) -> list[Record]:
     """Read a table, dropping a last line that a crash cut short; make it with its header where there is none."""
     path = folder / _FILES[record]
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    whole = without_torn_tail(text) or header_line(record)
-    if whole != text:
-        write_atomically(path, whole.encode())
-    return from_csv(record, whole, str(path))
+    content = path.read_bytes() if path.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1] or header_line(record).encode()
+    try:
+        text = whole.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}, line {whole.count(NEWLINE, 0, error.start) + 1}: not UTF-8 text") from error
+    if whole != content:
+        write_atomically(path, whole)
+    return from_csv(record, text, str(path))
+
+
+def _settle_raw(raw: Path, row_ids: set[str]) -> None:
+    """Drop evidence whose row was never committed, and files that were being written."""
+    for path in raw.iterdir():
+        if path.name.endswith(".part") or path.name.partition("-")[0] not in row_ids:
+            path.unlink()
 
 
 def _settle_positions(folder: Path, row_ids: set[str]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from collector.core.engine_log import read_engine_log
 from collector.core.errors import DataError, EngineError
 from collector.core.record import Context, make_row
 from collector.core.rows import Failure, Row
+from collector.core.secrets import redact
 from collector.core.series import missing_series
 from collector.measure import evidence, journal, telling
 from collector.measure.clock import Clock, stamp
@@ -45,6 +46,7 @@ class Job:
     kind_name: str
     kind: Kind
     variables: Mapping[str, str]
+    secrets: tuple[str, ...]  # never stored or shown
     salt: str  # makes prompts unlike those of any other sweep
     tell: Callable[[str], None]
     retry_failed: bool = False
@@ -69,7 +71,7 @@ async def sweep(job: Job) -> None:
 def remaining(job: Job, run: Run) -> tuple[Stage, ...]:
     """Return the stages of a run that have no row yet; none where its engine is known not to start."""
     identity = run.configuration.configuration_id
-    have = {row.row_id for row in job.store.rows}
+    have = job.store.row_ids
     stages = tuple(one for one in run.stages if row_id(run.configuration, one, run.repeat) not in have)
     failures = [one for one in job.store.failures if one.configuration_id == identity]
     if any(not one.retryable and one.row_id is None for one in failures):
@@ -170,7 +172,7 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
         salt=f"{job.salt}/{name}",
         max_model_len=attempt.ready.max_model_len if attempt.ready else None,
     )
-    measured = await unless_ended(engine, measuring)
+    measured = _without_secrets(await unless_ended(engine, measuring), job.secrets)
     await _see_that_it_answers(engine, measured)
     context = _context(job, attempt, engine, measured)
     evidence.store(job.store.raw, name, context, (configuration, stage), measured)
@@ -182,6 +184,12 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
     if "missing_series" in row.checks:
         job.tell(telling.missing(missing_series(parse(measured.after))))
     return row
+
+
+def _without_secrets(measured: Measured, secrets: tuple[str, ...]) -> Measured:
+    """An error's text is whatever the engine answered; it may repeat what it was sent."""
+    requests = (replace(one, error=one.error and redact(one.error, secrets)) for one in measured.requests)
+    return replace(measured, requests=tuple(requests))
 
 
 async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
@@ -227,8 +235,8 @@ def _record_failure(
         # An engine that collector itself ended has no exit code of its own, and its last words do not count.
         end=end if attempt.died else End(),
         stopped_at=None if attempt.died else stopped_at,
-        log_text=engine.log_text() if engine else "",
-        log_name=f"logs/{attempt.log.name}" if attempt.log.exists() else None,
+        stored_log=(engine.log_text() if engine else "", f"logs/{attempt.log.name}" if attempt.log.exists() else None),
+        secrets=job.secrets,
         was_ready=ready is not None,
         campaign=job.plan.campaign,
         provenance=job.provenance,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from collector.core.configuration import Run, content_id
 from collector.core.failures import Verdict, diagnose
 from collector.core.rows import SCHEMA_VERSION, Failure
+from collector.core.secrets import redact
 from collector.measure.engines.interface import End
 from collector.measure.failed import MeasurementError
 
@@ -21,14 +23,15 @@ def failure_of(
     error: MeasurementError,
     run: Run,
     *,
-    log_text: str,
-    log_name: str | None,
+    stored_log: tuple[str, str | None],
+    secrets: Sequence[str],
     end: End,
     stopped_at: int | None,
     was_ready: bool,
     **columns: Any,
 ) -> Failure:
     """Return the failure. `columns`: those of Failure that the caller knows as they are."""
+    log_text, log_name = stored_log
     log = diagnose(
         log_text,
         exit_code=end.exit_code,
@@ -55,7 +58,7 @@ def failure_of(
         nvlink=c.nvlink,
         category=verdict.category,
         phase=verdict.phase,
-        cause=verdict.cause,
+        cause=redact(" ".join(verdict.cause.split()), secrets),
         kv_gib_needed=numbers.get("kv_gib_needed"),
         kv_gib_available=numbers.get("kv_gib_available"),
         gib_tried=numbers.get("gib_tried"),

@@ -63,7 +63,8 @@ class Watch:
                 pass  # a busy frontend; the limit below judges it
             else:
                 self.samples.append(Sample(at_s=now - began, **found))
-                if found["generation_tokens"] != tokens:
+                # An engine that does not expose the counter cannot be judged by it.
+                if found["generation_tokens"] is None or found["generation_tokens"] != tokens:
                     tokens, moved = found["generation_tokens"], now
             if now - moved > self._stall_s:
                 cause = f"no new token for stage_stall_s = {self._stall_s:g} s while requests were waiting for one"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import httpx
 
 from collector.core.configuration import Stage
-from collector.core.errors import EngineError, RefusedError
+from collector.core.errors import EngineError, RefusedError, UserError
 from collector.measure.failed import MeasurementError
 from collector.measure.load import Body
 from collector.measure.prompts import PromptSet, load_prompt_set, repetitions_for, request_body, tokenize_body
@@ -67,7 +67,12 @@ async def _repetitions(client: httpx.AsyncClient, prompt_set: PromptSet, stage: 
         return 1
     counts = [await _count(client, prompt_set, 0, model, "length", repetitions) for repetitions in (1, 2)]
     one, two = counts
-    return REPETITIONS_UNCOUNTED if one is None or two is None else repetitions_for(stage.prompt_tokens, one, two)
+    if one is None or two is None:
+        return REPETITIONS_UNCOUNTED
+    try:
+        return repetitions_for(stage.prompt_tokens, one, two)
+    except UserError as error:  # known only now, with the engine's tokenizer
+        raise MeasurementError(category="other", phase="ready", cause=str(error)) from error
 
 
 async def _tokenized(
@@ -90,7 +95,7 @@ async def _count(
     try:
         return int((await post_json(client, "/tokenize", body))["count"])
     except RefusedError as error:
-        if error.status in (httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED):
+        if httpx.codes.is_client_error(error.status) or error.status == httpx.codes.NOT_IMPLEMENTED:
             return None
         raise
     except (KeyError, TypeError, ValueError) as error:

@@ -17,6 +17,7 @@ from collector.core.configuration import Plan
 from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
+from collector.core.secrets import secret_values
 from collector.measure.engines import kind_of
 from collector.measure.journal import INTERRUPTED, Journal
 from collector.measure.setting import chosen_kind, setting_of
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
             kind_name=kind_name,
             kind=kind,
             variables=dict(os.environ),
+            secrets=_secrets(plan),
             salt=setting.salt,
             tell=console.print,
             retry_failed=args.retry_failed,
@@ -73,6 +75,12 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{store.folder}: {error}; {_summary(job)} stay, and the same command goes on") from error
         console.print(f"done: {_summary(job)}")
         return 1 if unfinished(job) or any(row.checks for row in store.rows) else 0
+
+
+def _secrets(plan: Plan) -> tuple[str, ...]:
+    """Return what must not be stored: the environment's secrets, and the key that the plan names."""
+    key = os.environ.get(plan.engine.api_key_variable or "", "")
+    return (*((key,) if key else ()), *secret_values(os.environ))
 
 
 @contextmanager

@@ -76,6 +76,26 @@ def test_the_engine_ends_when_collector_is_gone(tmp_path: Path) -> None:
     assert bench.left() == []
 
 
+def test_the_engine_ends_when_collector_goes_while_it_waits_for_a_stop(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    keeper = _keeper(bench, "trap '' TERM; echo up; while true; do sleep 0.1; done")
+    bench.wait_until(lambda: "up" in (tmp_path / "log").read_text() if (tmp_path / "log").exists() else False, "up")
+    assert keeper.stdin is not None
+    keeper.stdin.write("stop 60\n")
+    keeper.stdin.close()
+    _close(keeper)
+    assert bench.left() == []
+
+
+def test_progress_that_only_returns_the_carriage_reaches_the_log(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    keeper = _keeper(bench, r"printf '10%%\r'; sleep 5")
+    log = tmp_path / "log"
+    bench.wait_until(lambda: log.exists() and log.read_text() == "10%\n", "the progress", seconds=3)
+    keeper.terminate()
+    _close(keeper)
+
+
 def test_the_engine_ends_when_the_keeper_itself_is_killed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     keeper = _keeper(bench, "exec sleep 60")

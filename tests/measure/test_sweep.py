@@ -129,6 +129,21 @@ def test_a_dead_engine_is_noticed_within_a_second(tmp_path: Path) -> None:
     bench.nothing_left()
 
 
+def test_workers_end_too_when_the_keeper_is_killed_in_a_stage(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FAKE_STEP_S="0.02")
+    with bench.sweeping() as process:
+        bench.wait_until(lambda: "stage_attempted" in bench.journal(), "a stage")
+        keeper = next(pid for pid in bench.left() if "collector.measure.keeper" in name_of(pid))
+        engine = [pid for pid in bench.left() if " serve " in name_of(pid) and "keeper" not in name_of(pid)]
+        assert len(engine) >= 3, "the front end, its core and a worker"
+        subprocess.run(["kill", "-9", str(keeper)], check=True)
+        bench.wait_until(lambda: not set(engine) & set(bench.left()), "the end of all of them", seconds=5)
+        bench.wait_until(lambda: bool(bench.failures()), "the failure", seconds=5)
+        assert bench.failures()[0]["category"] == "crashed_serving"
+        kill(process)
+    bench.nothing_left()
+
+
 def test_a_port_that_is_taken_is_a_failure_with_its_category_and_starts_nothing(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -317,6 +332,12 @@ def test_a_running_engine_is_measured_and_left_running(tmp_path: Path) -> None:
             done = bench.sweep()
             assert len(bench.rows()) == 2, done.stdout + done.stderr
             assert {row["engine_kind"] for row in bench.rows()} == {"url"}
+            other = tmp_path / "other"
+            other.mkdir()
+            wrong = Bench(other, plan.replace("max_num_seqs: 16", "max_num_seqs: 16, max_model_len: 999"))
+            wrong.sweep()
+            assert "the plan asks for max_model_len 999" in wrong.failures()[0]["cause"]
+            assert wrong.failures()[0]["retryable"] == "true"
             assert engine.poll() is None
         finally:
             engine.terminate()

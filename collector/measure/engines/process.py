@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import shutil
+import signal
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +25,9 @@ from collector.measure.target import Target
 HOST = "127.0.0.1"
 #: Beyond the engine's own patience: the keeper needs a moment to end what is left and to say so.
 KEEPER_GRACE_S = 10.0
+#: An engine whose collector was killed needs its keeper's grace to go; then its port is free.
+PORT_WAIT_S = 6.0
+PORT_POLL_S = 0.2
 
 
 def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
@@ -28,6 +35,8 @@ def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
     program = expander(variables, "engine.command")(plan.engine.command[0])
     if shutil.which(program, path=variables.get("PATH")) is None:
         raise UserError(f"engine.command: the program {program!r} is not there; install vLLM or name its full path")
+    for word in plan.engine.command[1:]:
+        expander(variables, "engine.command")(word)
     for configuration in plan.configurations:
         expand = expander(variables, f"configuration {configuration.label}")
         serve_arguments(configuration, port=0, expand=expand)
@@ -37,7 +46,7 @@ def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
 async def start(launch: Launch) -> ProcessEngine:
     """Start the engine on a free port of this machine. Raises MeasurementError where the port is taken."""
     expand = expander(launch.variables, f"configuration {launch.configuration.label}")
-    port = _port(launch.engine.port)
+    port = await _free_port(launch.engine.port)
     command = [expand(one) for one in launch.engine.command]
     command += serve_arguments(launch.configuration, port=port, expand=expand)
     environment = dict(launch.variables) | engine_environment(launch.configuration, expand)
@@ -58,6 +67,29 @@ async def start(launch: Launch) -> ProcessEngine:
     key = launch.engine.api_key_variable
     headers = {"authorization": f"Bearer {environment[key]}"} if key and key in environment else {}
     return ProcessEngine(keeper, launch.log, Target(base_url=f"http://{HOST}:{port}", headers=headers))
+
+
+def _end_session(leader: int | None) -> None:
+    """Kill what is left of the session that the engine's leader began."""
+    for folder in Path("/proc").iterdir() if leader else ():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                # pid (command) state parent group session …
+                session = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[3]
+                if session == str(leader):
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+
+async def _free_port(wanted: int | None) -> int:
+    """Return a port, waiting a moment for one that an engine of ours may be about to leave."""
+    deadline = time.monotonic() + PORT_WAIT_S
+    while True:
+        try:
+            return _port(wanted)
+        except MeasurementError:
+            if time.monotonic() >= deadline:
+                raise
+            await asyncio.sleep(PORT_POLL_S)
 
 
 def _port(wanted: int | None) -> int:
@@ -86,14 +118,17 @@ class ProcessEngine:
     async def _read_exit(self) -> End:
         if self._keeper.stdout is None:
             raise EngineError("the keeper has no output")
-        code: int | None = None
+        code, pid = None, None
         async for line in self._keeper.stdout:
             message = json.loads(line)
+            pid = message.get("pid", pid)
             if "exit" in message:
                 code = message["exit"]
                 break
         if code is None:
-            return End()  # the keeper itself was killed; the kernel then killed the engine
+            # The keeper itself was killed, and with it the engine's leader; its workers may not have noticed.
+            _end_session(pid)
+            return End()
         return End(exit_code=code if code >= 0 else 128 - code, exit_signal=-code if code < 0 else None)
 
     async def ended(self) -> End:
@@ -114,7 +149,7 @@ class ProcessEngine:
         except TimeoutError:
             self._keeper.kill()
             await self._keeper.wait()
-            return End()
+            return await self.ended()
 
     # A log that somebody removed must not keep the engine from being ended.
 
