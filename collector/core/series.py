@@ -132,6 +132,7 @@ class CacheInfo:
     tokens: int | None  # as the engine computes it; group-aware, so right for hybrid models
     block_tokens: int | None  # num_gpu_blocks x block_size: wrong for hybrid models, the last resort
     prefix_caching: bool | None
+    dtype: str | None  # as the engine was asked for it: auto is not resolved
 
 
 def cache_info(samples: Samples) -> CacheInfo:
@@ -145,6 +146,7 @@ def cache_info(samples: Samples) -> CacheInfo:
         tokens=sum(one for one in sizes if one is not None) if sizes and None not in sizes else None,
         block_tokens=blocks * block_size if blocks and block_size else None,
         prefix_caching=prefix,
+        dtype=first.get("cache_dtype"),
     )
 
 

@@ -15,10 +15,12 @@ import httpx
 from collector.core.configuration import Run
 from collector.core.errors import EngineError, RefusedError
 from collector.core.plan_schema import Limits
+from collector.core.series import cache_info
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.failed import MeasurementError
 from collector.measure.prompts import load_prompt_set, request_body
+from collector.measure.scrape import parse, scrape
 from collector.measure.target import get_json, post_json, status_of
 
 #: /health is asked often at first, for an engine that is there at once, and each second for one that loads.
@@ -62,6 +64,8 @@ async def wait_ready(engine: Running, run: Run, limits: Limits, clock: Clock, *,
     async with engine.target.client(limits.request_s) as client:
         await unless_ended(engine, _healthy(engine, client, limits, clock, began))
         version, longest = await unless_ended(engine, _agrees(client, run))
+        if not engine.owned:
+            await unless_ended(engine, _cache_agrees(client, run, clock))
         await unless_ended(engine, _probe(client, run))
     return Ready(version=version, max_model_len=longest, start_s=clock.monotonic() - began)
 
@@ -120,6 +124,15 @@ async def _agrees(client: httpx.AsyncClient, run: Run) -> tuple[str, int | None]
         cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     return version, longest
+
+
+async def _cache_agrees(client: httpx.AsyncClient, run: Run, clock: Clock) -> None:
+    """Compare what an engine that somebody else started says of its KV cache with what the rows would say."""
+    stated = cache_info(parse((await scrape(client, clock)).text)).dtype
+    wanted = run.configuration.kv_cache_dtype
+    if stated is not None and stated != wanted:
+        cause = f"the engine's KV cache dtype is {stated}, the plan says {wanted}"
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
 
 
 async def _probe(client: httpx.AsyncClient, run: Run) -> None:

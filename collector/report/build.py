@@ -106,7 +106,7 @@ def read_campaign(folder: Path) -> Campaign:
     return Campaign(
         name=folder.name,
         rows=tuple(rows),
-        failures=tuple(failures),
+        failures=tuple(one for one in failures if not _made_good(one, rows)),
         positions=tuple(_read(Position, folder / "positions.csv")),
         plan_text=_text(folder / "plan.yaml"),
         host_text=host,
@@ -122,6 +122,15 @@ def read_published(folder: Path) -> Published | None:
     profile = _text(PROFILE)
     return parse_published(
         texts, lambda name: str(folder / name), None if profile is None else _check_json(PROFILE, profile)
+    )
+
+
+def _made_good(failure: Failure, rows: Sequence[Row]) -> bool:
+    """Whether a later attempt measured what failed here: then it stays in failures.csv, not on the page."""
+    return any(
+        (row.configuration_id, row.repeat) == (failure.configuration_id, failure.repeat)
+        and failure.row_id in (None, row.row_id)
+        for row in rows
     )
 
 

@@ -338,6 +338,12 @@ def test_a_running_engine_is_measured_and_left_running(tmp_path: Path) -> None:
             wrong.sweep()
             assert "the plan asks for max_model_len 999" in wrong.failures()[0]["cause"]
             assert wrong.failures()[0]["retryable"] == "true"
+            third = tmp_path / "third"
+            third.mkdir()
+            wrong = Bench(third, plan.replace("max_num_seqs: 16", "max_num_seqs: 16, kv_cache_dtype: fp8_e5m2"))
+            wrong.sweep()
+            assert wrong.rows() == []
+            assert wrong.failures()[0]["cause"] == "the engine's KV cache dtype is auto, the plan says fp8_e5m2"
             assert engine.poll() is None
         finally:
             engine.terminate()

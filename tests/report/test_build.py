@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from collector.core.codec import line_of
 from collector.core.errors import DataError, UserError
-from collector.report.build import WRITTEN, build_site, campaign_names
+from collector.report.build import WRITTEN, build_site, campaign_names, read_campaign
 from collector.report.pages import LANGUAGES
 from collector.verbs import build as verb
 from tests.report import sample
@@ -263,3 +265,16 @@ def assert_no_other_host(site: Path) -> None:
         for link in text.split("<link ")[1:]:
             kind, _, _ = link.partition(">")
             assert 'href="http' not in kind or 'rel="canonical"' in kind or 'rel="alternate"' in kind, kind
+
+
+def test_a_failure_that_a_later_attempt_made_good_is_not_shown_as_one(tmp_path: Path) -> None:
+    folder = tmp_path / "sample-dual"
+    shutil.copytree(Path(__file__).parents[1] / "data" / "campaigns" / "sample-dual", folder)
+    before = read_campaign(folder)
+    row = before.rows[0]
+    mended = replace(
+        before.failures[0], failure_id="mended", configuration_id=row.configuration_id, repeat=row.repeat, row_id=None
+    )
+    with (folder / "failures.csv").open("a", encoding="utf-8") as file:
+        file.write(line_of(mended))
+    assert read_campaign(folder).failures == before.failures
