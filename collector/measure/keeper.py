@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     # Orphans of the engine become children of this process, so that it can find and end them.
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    keeper = os.getpid()
     with Path(log).open("ab", buffering=0) as file:
         try:
             engine = subprocess.Popen(
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),  # noqa: PLW1509
+                preexec_fn=lambda: _die_with(keeper, libc),  # noqa: PLW1509  # no other thread runs yet
             )
         except OSError as error:
             file.write(f"collector: cannot start {command[0]}: {error}\n".encode())
@@ -65,6 +66,13 @@ def main(arguments: list[str]) -> int:
         _end_descendants(engine.pid)
         copying.join(GRACE_S)
     return 0
+
+
+def _die_with(keeper: int, libc: ctypes.CDLL) -> None:
+    """Have the kernel end the engine with its keeper; one that is gone by now would never be told of."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != keeper:
+        os._exit(NOT_STARTED)
 
 
 def _tell(**message: int) -> None:
