@@ -12,9 +12,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from collector.core.plan_values import as_list, environment_value, flags, speculation, storable, word_for_switch
 from collector.core.prompt_names import PROMPT_SETS
 
-#: Raised when a plan's meaning changes, so that an old file is refused instead of misread.
-PLAN_VERSION = 1
-
 Item = TypeVar("Item")
 ONE_OR_MANY = "one_or_many"
 

@@ -58,7 +58,8 @@ def failure_of(
         nvlink=c.nvlink,
         category=verdict.category,
         phase=verdict.phase,
-        cause=redact(" ".join(verdict.cause.split()), secrets),
+        # Where nothing is known for sure, the likeliest lines are kept and none is picked.
+        cause=redact(" ".join(" || ".join(verdict.candidates or (verdict.cause,)).split()), secrets),
         kv_gib_needed=numbers.get("kv_gib_needed"),
         kv_gib_available=numbers.get("kv_gib_available"),
         gib_tried=numbers.get("gib_tried"),

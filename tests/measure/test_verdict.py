@@ -54,6 +54,15 @@ def test_a_kill_while_serving_is_no_guess_about_memory_unless_the_runtime_says_s
     assert _failure(error, end=killed, stopped_at=None, was_ready=False, stored_log=("", None)).category == "oom_host"
 
 
+def test_an_unknown_failure_keeps_the_three_likeliest_lines() -> None:
+    log = "".join(f"(EngineCore pid=2) ERROR 11-29 15:00:0{i} [core.py:1] odd thing {i}\n" for i in range(4))
+    error = MeasurementError(category=None, phase="", cause="the engine ended")
+    failure = _failure(error, log, end=End(exit_code=1), stopped_at=None, was_ready=False)
+    assert failure.category == "other"
+    assert failure.cause.count(" || ") == 2
+    assert "odd thing 0" in failure.cause
+
+
 def test_a_failure_in_a_stage_is_one_while_serving() -> None:
     error = MeasurementError(category="environment", phase="ready", cause="odd")
     assert _failure(error, row_id="abc").phase == "serving"

@@ -62,4 +62,4 @@ class Kind(Protocol):
         """Look at what can be known before the first start. Raises UserError with the fix."""
 
     async def start(self, launch: Launch) -> Running:
-        """Start an engine. Raises StartError where not even that was possible."""
+        """Start an engine. Raises MeasurementError where not even that was possible."""
