@@ -38,7 +38,8 @@ class KvCache:
         self._blank = list(range(blocks - 1, NULL, -1))  # the last is taken first
         self._known: dict[int, tuple[int, int]] = {}  # free blocks with a prefix, the longest unused first
         self._key_of: dict[int, tuple[int, int]] = {}  # block to group and key
-        self._block_of: dict[tuple[int, int], int] = {}
+        #: Group and key to all blocks that hold it, the first of them the one that is found; copies are kept.
+        self._blocks_of: dict[tuple[int, int], list[int]] = {}
         self._held = [0] * blocks  # by how many requests
         self._caps = [self._cap(window, in_flight) for window in self._windows]
 
@@ -123,7 +124,7 @@ class KvCache:
         full = [group for group, window in enumerate(self._windows) if window is None]
         most, found = (request.size - 1) // self.block_size, 0
         self._make_keys(request, most)
-        while found < most and all((group, request.block_keys[found]) in self._block_of for group in full):
+        while found < most and all((group, request.block_keys[found]) in self._blocks_of for group in full):
             found += 1
         if self._recompute_last and found:
             found -= 1
@@ -133,11 +134,11 @@ class KvCache:
 
     def _window_known(self, request: Request, group: int, window: int, end: int) -> bool:
         first = max(0, end - -(-(window - 1) // self.block_size))
-        return all((group, key) in self._block_of for key in request.block_keys[first:end])
+        return all((group, key) in self._blocks_of for key in request.block_keys[first:end])
 
     def _found(self, request: Request, hits: int) -> list[list[int]]:
         keys = request.block_keys[: hits // self.block_size]
-        return [[self._block_of.get((group, key), NULL) for key in keys] for group in range(len(self._windows))]
+        return [[self._blocks_of.get((group, key), (NULL,))[0] for key in keys] for group in range(len(self._windows))]
 
     def _missing(self, tokens: int, have: int, *, capped: bool = False) -> int:
         needed = -(-tokens // self.block_size)
@@ -157,8 +158,11 @@ class KvCache:
             block = self._blank.pop()
         else:
             block = next(iter(self._known))
-            del self._block_of[self._known.pop(block)]
+            entry = self._known.pop(block)
             del self._key_of[block]
+            self._blocks_of[entry].remove(block)
+            if not self._blocks_of[entry]:
+                del self._blocks_of[entry]
         self._held[block] = 1
         return block
 
@@ -190,8 +194,8 @@ class KvCache:
         for group, table in enumerate(request.tables):
             for place in range(first, last):
                 entry, block = (group, request.block_keys[place]), table[place]
-                if block != NULL and entry not in self._block_of and block not in self._key_of:
-                    self._block_of[entry] = block
+                if block != NULL and block not in self._key_of:
+                    self._blocks_of.setdefault(entry, []).append(block)
                     self._key_of[block] = entry
         request.next_key_at = (max(first, last) + 1) * self.block_size
 

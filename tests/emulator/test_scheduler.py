@@ -166,6 +166,22 @@ def test_a_prompt_seen_before_is_found_in_whole_blocks() -> None:
     scenario(work)
 
 
+def test_a_block_that_repeats_a_known_one_is_kept_like_any_other() -> None:
+    """As in vLLM, which never merges blocks: what a repeated answer leaves pushes out what is older."""
+
+    async def work() -> None:
+        async with started(make({"num_gpu_blocks_override": 11, "max_model_len": 128})) as engine:
+            await answer(engine, 1, 40, 1)
+            for _ in range(2):  # the second finds the prompt's first block and fills copies of the two after it
+                await answer(engine, 2, 30, 20)
+            await answer(engine, 3, 70, 1)  # takes five blocks, of which three hold nothing
+            assert total(samples(engine), "prefix_cache_hits_total") == 16
+            await answer(engine, 1, 40, 1)
+            assert total(samples(engine), "prefix_cache_hits_total") == 16
+
+    scenario(work)
+
+
 def test_without_prefix_caching_nothing_is_looked_up_or_found() -> None:
     async def work() -> None:
         async with started(make({"enable_prefix_caching": False})) as engine:
