@@ -31,9 +31,11 @@ from collector.emulator.start_log import DEAD
 KEEP_ALIVE_S = 5
 #: For the last answers, after the engine has ended.
 GRACE_S = 2
-#: Routes that the front end leaves out of its own count.
+#: Routes that the front end leaves out of its own count, and what it calls one that is not there.
 UNCOUNTED = ("/metrics", "/health", "/version", "/ping", "/load")
+UNKNOWN = "none"
 ANSWERS = {"/v1/completions": False, "/v1/chat/completions": True}  # whether it is a chat
+ROUTES = (*ANSWERS, "/v1/models", "/tokenize")
 
 
 def application(engine: EmbeddedEngine) -> Application:
@@ -67,7 +69,7 @@ class _Routes:
             await send_answer(send, status, answer.content)
         finally:
             if path not in UNCOUNTED:
-                engine.metrics.answered(path, method, status)
+                engine.metrics.answered(path if path in ROUTES else UNKNOWN, method, status)
 
     async def _plain(self, method: str, path: str, receive: Receive) -> Any:
         """Return what a route answers at once. Raises AnswerError with an error."""

@@ -83,6 +83,17 @@ def test_usage_agrees_with_the_tokenizer_and_with_the_counters(path: str, body: 
     scenario(work)
 
 
+def test_a_route_that_is_not_there_is_counted_as_none() -> None:
+    async def work() -> None:
+        async with client_of(make()) as client:
+            for path in ("/absent", "/wp-admin"):
+                assert (await client.get(path)).status_code == 404
+            handler = (("handler", "none"), ("method", "GET"), ("status", "4xx"))
+            assert (await scrape(client))["http_requests_total"] == {handler: 2}
+
+    scenario(work)
+
+
 def test_a_longer_text_has_more_tokens_and_a_chat_those_of_its_template() -> None:
     async def work() -> None:
         async with client_of(make()) as client:
