@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -77,7 +77,11 @@ def make(
         return step_time(load)
 
     return EmbeddedEngine(
-        of or profile(), setup(**(facts or {})), clock=CLOCK, step_time=timed, faults=parse_faults(faults or {})
+        of or profile(),
+        setup(**(facts or {})),
+        clock=CLOCK,
+        step_time=timed,
+        faults=parse_faults(faults) if faults else None,
     )
 
 
@@ -133,7 +137,3 @@ def total(found: Samples, name: str, **labels: str) -> float:
     """Return the sum of a series over the label sets that have these labels."""
     wanted = set(labels.items())
     return sum(value for own, value in found[f"vllm:{name}"].items() if wanted <= set(own))
-
-
-async def within(seconds: float, work: Awaitable[Any]) -> Any:
-    return await asyncio.wait_for(asyncio.ensure_future(work), seconds)
