@@ -12,6 +12,8 @@ from pydantic import BaseModel
 from collector.cli import parser
 from collector.core import plan_schema
 from collector.core.plan import parse_plan
+from collector.emulator.faults import Faults
+from collector.emulator.profile_file import parse_profile
 
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.ko.md")
@@ -43,6 +45,17 @@ def test_every_make_target_named_in_the_readme_exists(name: str) -> None:
     targets = set(re.findall(r"\bmake ([a-z]+)", (ROOT / name).read_text()))
     assert {"test", "real"} <= targets
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+@pytest.mark.parametrize("name", PLAN_DOCS)
+def test_the_profile_of_the_documents_is_a_profile_and_every_fault_is_explained(name: str) -> None:
+    text = (ROOT / name).read_text()
+    (example,) = _blocks(text, "json")
+    assert [bool(one.faults) for one in parse_profile(example, name).outcomes] == [False, True]
+    told = {
+        fault for line in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for fault in re.findall(r"`(\w+)`", line)
+    }
+    assert set(Faults.model_fields) <= told
 
 
 @pytest.mark.parametrize("name", PLAN_DOCS)

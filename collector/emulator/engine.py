@@ -32,7 +32,10 @@ class EngineDeadError(Exception):
 
 
 class EmbeddedEngine:
-    """One engine of one configuration. `started_at`: the Unix time of its launch, for what is dated."""
+    """One engine of one configuration.
+
+    `faults` None: those that the profile scripts. `started_at`: the Unix time of its launch, for what is dated.
+    """
 
     def __init__(
         self,
@@ -47,9 +50,10 @@ class EmbeddedEngine:
         self.profile = profile
         self.setup = setup
         self.clock = clock
-        self.faults = faults or Faults()
         self.model = profile.model(setup.model)
-        if setup.speculates and setup.outcome(profile) is None:  # a profile that knows no such drafts says so now
+        scripted = profile.outcome(setup)
+        self.faults = faults or (scripted and scripted.faults) or Faults()
+        if setup.speculates and not (scripted and scripted.log):  # a profile that knows no such drafts says so now
             self._conditional(profile.default_kind)
         self.log = Log(self.unix)
         self.exit_code: int | None = None
@@ -176,7 +180,7 @@ class EmbeddedEngine:
         may_stop: bool = False,
         deliver: Callable[[int, str | None], None] | None = None,
     ) -> Request:
-        """AnswerError a prompt and return the finished request. Raises EngineDeadError when the engine dies.
+        """Answer a prompt and return the finished request. Raises EngineDeadError when the engine dies.
 
         `deliver` is called after every step that gave the request tokens, with their number and, at the last,
         the reason to end. Cancelled, the request is dropped as that of a client that has gone.

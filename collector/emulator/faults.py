@@ -29,7 +29,7 @@ class Faults(BaseModel):
     hang_after_tokens: Number | None = Field(None, description="Stop stepping at so many tokens; all routes answer on")
     reset_after_tokens: Number | None = Field(None, description="Set all counters back to 0 at so many tokens, once")
     drop_series: tuple[str, ...] = Field((), description="Leave these families out of /metrics; `vllm:` may be omitted")
-    fail_every: Number | None = Field(None, description="AnswerError every n-th completion with status 500")
+    fail_every: Number | None = Field(None, description="Answer every n-th completion with status 500")
     answer_delay_s: Seconds = Field(0.0, description="Every route waits so long before it answers")
 
 

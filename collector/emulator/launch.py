@@ -78,8 +78,8 @@ async def launch(
 
 def _play(profile: Profile, setup: Setup, reached: Phase) -> None:
     """Fail as the profile's script says, where it says so for this configuration and phase."""
-    outcome = setup.outcome(profile)
-    if outcome is not None and outcome.phase == reached:
+    outcome = profile.outcome(setup)
+    if outcome is not None and outcome.log is not None and outcome.phase == reached:
         raise RefusedStartError("outcome", outcome.log, outcome.exit_code)
 
 
@@ -110,7 +110,7 @@ def _build(profile: Profile, setup: Setup, faults: Faults, plan: KvPlan, unix: f
     scheduler = Scheduler(
         setup,
         kv,
-        budget=setup.budget(profile),
+        budget=setup.budget(profile.max_num_batched_tokens),
         max_model_len=plan.max_model_len,
         window=model.sliding_window if model.sliding_layers else None,
     )

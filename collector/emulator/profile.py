@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, fields
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from collector.core.errors import UserError
+from collector.core.errors import UserError, close_words
+from collector.emulator.faults import Faults
+from collector.emulator.setup import Setup
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -81,17 +83,34 @@ class Memory(Part):
 
 
 class Outcome(Part):
-    """A start that fails as it was seen to fail, where the physics of the profile do not say why.
+    """What becomes of certain starts, where the physics of the profile do not say it: a failure, or faults.
 
-    `match` names facts of a configuration (fields of Setup); all must be equal. `log` is the error as the
-    engine printed it; `phase` is how far the start comes before.
+    `match` names facts of a start (fields of Setup); all must be equal, and the first outcome that matches
+    counts. `log` makes the start fail as it was seen to fail: the error as the engine printed it, after it
+    came as far as `phase`. `faults` lets it go on and fail in a known way.
     """
 
     match: Mapping[str, Any] = Field(min_length=1)
-    log: Annotated[str, Field(min_length=1)]
+    log: Annotated[str, Field(min_length=1)] | None = None
     exit_code: int = 1
     phase: Phase = "config"
+    faults: Faults | None = None
     note: str = ""  # where the outcome is from
+
+    @field_validator("match")
+    @classmethod
+    def _known(cls, match: Mapping[str, Any]) -> Mapping[str, Any]:
+        facts = [one.name for one in fields(Setup)]
+        for name in match:
+            if name not in facts:
+                raise ValueError(f"found {name!r}, allowed: {', '.join(facts)}{close_words(name, facts)}")
+        return match
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.log is None) == (self.faults is None):
+            raise ValueError("needs either log, for a start that fails, or faults")
+        return self
 
 
 #: Per position, the chance that a draft's token is accepted when all before it were.
@@ -127,6 +146,11 @@ class Profile(Part):
             raise UserError(f"profile {self.name}: has no model {name!r}; it has {', '.join(self.models)}")
         return self.models[name]
 
+    def outcome(self, setup: Setup) -> Outcome | None:
+        """Return what is scripted for a start, if anything."""
+        facts = asdict(setup)
+        return next((one for one in self.outcomes if all(facts[key] == one.match[key] for key in one.match)), None)
+
     def kind_of(self, text: str, *, chat: bool) -> str:
         """Return the kind of a prompt, which its acceptance depends on."""
         if not chat:
@@ -146,20 +170,3 @@ class Profile(Part):
         kinds = tables[min((one for one in tables if one >= k), default=max(tables))]
         chances = kinds.get(kind) or kinds.get(self.default_kind) or next(iter(kinds.values()))
         return (chances + chances[-1:] * k)[:k]
-
-
-def load_profile(path: Path) -> Profile:
-    """Read a profile. Raises UserError that names the file and the place in it."""
-    try:
-        return parse_profile(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def parse_profile(text: str, name: str) -> Profile:
-    try:
-        return Profile.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "file"
-        raise UserError(f"{name}: {place}: {first['msg']}") from error

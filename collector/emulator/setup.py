@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from collector.core.configuration import Configuration
 from collector.core.speculative import SCHEDULE, tokens_of
-from collector.emulator.profile import Outcome, Profile
 
 #: Methods whose drafter keeps KV of its own and so needs slots ahead of the verified tokens.
 WITHOUT_LOOKAHEAD = ("ngram", "ngram_gpu", "suffix", "medusa")
@@ -41,6 +40,8 @@ class Setup:
     attention_backend: str | None = None
     custom_all_reduce: bool = True
     enforce_eager: bool = False
+    repeat: int = 1
+    attempt: int = 1  # counts the starts of this configuration and repeat
 
     @property
     def speculates(self) -> bool:
@@ -58,9 +59,9 @@ class Setup:
         """Whether the last block of a prefix hit is computed again (vLLM's use_eagle)."""
         return self.lookahead > 0 and self.speculation != "draft_model"
 
-    def budget(self, profile: Profile) -> int:
+    def budget(self, default: int) -> int:
         """Return how many tokens a step may hold: a parallel drafter's slots are taken off."""
-        whole = self.max_num_batched_tokens or profile.max_num_batched_tokens
+        whole = self.max_num_batched_tokens or default
         taken = self.num_speculative_tokens - 1 if self.speculation in PARALLEL else 0
         return whole - taken * self.max_num_seqs
 
@@ -71,15 +72,9 @@ class Setup:
         started = [entry for entry in sorted(self.schedule) if entry[0] <= batch]
         return min(self.num_speculative_tokens, started[-1][2])
 
-    def outcome(self, profile: Profile) -> Outcome | None:
-        """Return the scripted outcome whose facts are all those of this configuration."""
-        facts = asdict(self)
-        matching = (one for one in profile.outcomes if all(facts.get(key) == one.match[key] for key in one.match))
-        return next(matching, None)
 
-
-def setup_of(configuration: Configuration) -> Setup:
-    """Return the facts of a plan's configuration; flags that the engine does not act on are left out."""
+def setup_of(configuration: Configuration, repeat: int = 1, attempt: int = 1) -> Setup:
+    """Return the facts of a start of a plan's configuration; flags that the engine does not act on are left out."""
     c = configuration
     flags = dict(c.flags)
     speculative: Mapping[str, Any] = json.loads(c.speculative_config) if c.speculative_config else {}
@@ -104,4 +99,6 @@ def setup_of(configuration: Configuration) -> Setup:
         attention_backend=c.attention_backend,
         custom_all_reduce=c.tensor_parallel > 1 and not flags.get("disable-custom-all-reduce", False),
         enforce_eager=bool(flags.get("enforce-eager", False)),
+        repeat=repeat,
+        attempt=attempt,
     )

@@ -109,7 +109,14 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     log = job.store.logs / f"{identity}-r{run.repeat}-a{number}.log"
     attempt = Attempt(run=run, number=number, log=log, began=job.clock.monotonic())
     job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number)
-    launch = Launch(configuration=run.configuration, engine=job.plan.engine, log=log, variables=job.variables)
+    launch = Launch(
+        configuration=run.configuration,
+        repeat=run.repeat,
+        attempt=number,
+        engine=job.plan.engine,
+        log=log,
+        variables=job.variables,
+    )
     engine: Running | None = None
     error: MeasurementError | None = None
     stopped_at, end = 0, End()

@@ -36,15 +36,15 @@ def run(args: argparse.Namespace) -> int:
     from collector.emulator.engine import EmbeddedEngine
     from collector.emulator.faults import parse_faults
     from collector.emulator.physics import step_time
+    from collector.emulator.profile_file import profile_of
     from collector.emulator.server import RealClock, bind
-    from collector.measure.engines.emulated import profile_of
 
     if args.speed <= 0:
         raise UserError(f"--speed: found {args.speed:g}, expected more than 0")
     profile = profile_of(args.profile)
     setup = _setup(args, args.model or next(iter(profile.models)))
     profile.model(setup.model)
-    faults = parse_faults(dict(map(_fault, args.fault)))
+    faults = parse_faults(dict(map(_fault, args.fault))) if args.fault else None
     try:
         taken = bind(SERVED_HOST, args.port)
     except OSError as error:

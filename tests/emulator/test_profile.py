@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from collector.core.errors import UserError
-from collector.emulator.profile import load_profile, parse_profile
+from collector.emulator.faults import Faults
+from collector.emulator.profile_file import load_profile, parse_profile, profile_of
 from collector.measure.prompts import load_prompt_set
-from tests.emulator.engines import PROFILE, make, profile
+from tests.emulator.engines import GIB, PROFILE, make, profile, scenario, setup
 
 
 def test_a_profile_is_read_from_its_file(tmp_path: Path) -> None:
@@ -31,11 +32,64 @@ def test_a_profile_is_read_from_its_file(tmp_path: Path) -> None:
         ({"acceptance": {"plain": {"mtp": {"4": {"code": [1.2]}}}}}, r"acceptance\.plain\.mtp\.4\.code\.0"),
         ({"memory": {"gpu_bytes": 0}}, r"memory\.gpu_bytes"),
         ({"outcomes": [{"match": {}, "log": "x"}]}, r"outcomes\.0\.match"),
+        ({"outcomes": [{"match": {"seris": "a"}, "log": "x"}]}, r"outcomes\.0\.match: found 'seris'.*'series'\?"),
+        ({"outcomes": [{"match": {"series": "a"}}]}, r"outcomes\.0: needs either log"),
+        ({"outcomes": [{"match": {"series": "a"}, "log": "x", "faults": {}}]}, r"outcomes\.0: needs either log"),
+        (
+            {"outcomes": [{"match": {"series": "a"}, "faults": {"hang": True}}]},
+            r"outcomes\.0\.faults\.hang: .*; the faults are refuse, ",
+        ),
+        (
+            {"outcomes": [{"match": {"series": "a"}, "faults": {"fail_every": 0}}]},
+            r"outcomes\.0\.faults\.fail_every: Input should be greater",
+        ),
+        ({"extends": "dual-3091"}, r"extends: found 'dual-3091', allowed: dual-3090; did you mean 'dual-3090'\?"),
     ],
 )
 def test_a_slip_in_a_profile_is_named_with_its_place(change: dict[str, Any], place: str) -> None:
-    with pytest.raises(UserError, match=f"p.json: {place}: "):
+    with pytest.raises(UserError, match=f"p.json: {place}"):
         parse_profile(json.dumps(PROFILE | change), "p.json")
+
+
+def test_a_file_that_is_no_json_is_told_with_its_line() -> None:
+    with pytest.raises(UserError, match=r"p\.json: not JSON: .* line 2 column 1"):
+        parse_profile("{\n", "p.json")
+    with pytest.raises(UserError, match=r"p\.json: file: Input should be"):
+        parse_profile("[]", "p.json")
+
+
+def test_a_profile_that_extends_a_shipped_one_says_only_what_is_different() -> None:
+    shipped = profile_of("dual-3090")
+    changes = {"memory": {"gpu_bytes": 48 * GIB}, "models": {"gemma-4-31b": None}, "outcomes": []}
+    ours = parse_profile(json.dumps({"extends": "dual-3090"} | changes), "folder/twice-the-card.json")
+    assert ours.name == "twice-the-card"
+    assert ours.memory == shipped.memory.model_copy(update={"gpu_bytes": 48 * GIB})
+    assert dict(ours.models) == {name: one for name, one in shipped.models.items() if name != "gemma-4-31b"}
+    assert (ours.outcomes, ours.hardware) == ((), shipped.hardware)
+
+
+def test_the_first_outcome_that_matches_a_start_counts() -> None:
+    of = profile(
+        outcomes=[
+            {"match": {"series": "a", "attempt": 1}, "faults": {"fail_every": 1}},
+            {"match": {"series": "a", "repeat": 2}, "log": "x"},
+            {"match": {"series": "a"}, "faults": {"fail_every": 3}},
+        ]
+    )
+    starts = [setup(series="a", repeat=repeat, attempt=attempt) for repeat in (1, 2) for attempt in (1, 2)]
+    found = [of.outcome(one) for one in (*starts, setup())]
+    assert found == [of.outcomes[place] for place in (0, 2, 0, 1)] + [None]
+
+
+def test_an_engine_has_the_faults_that_its_profile_scripts_unless_others_are_given() -> None:
+    of = profile(outcomes=[{"match": {"series": "a"}, "faults": {"fail_every": 3}}])
+
+    async def work() -> None:
+        assert make({"series": "a"}, of=of).faults == Faults(fail_every=3)
+        assert make({"series": "b"}, of=of).faults == Faults()
+        assert make({"series": "a"}, {"die_after_tokens": 1}, of=of).faults == Faults(die_after_tokens=1)
+
+    scenario(work)
 
 
 def test_the_kind_of_each_prompt_that_the_collector_sends_is_recognised() -> None:

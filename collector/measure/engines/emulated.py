@@ -6,17 +6,15 @@ Nothing is measured: its rows say `emulated`. This is the one place where measur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from collector.core.configuration import Plan
-from collector.core.errors import UserError, close_words
 from collector.core.step import StepLoad
 from collector.core.window import Telemetry
 from collector.emulator.engine import EmbeddedEngine
 from collector.emulator.physics import link_bytes, step_time
-from collector.emulator.profile import Profile, load_profile
+from collector.emulator.profile import Profile
+from collector.emulator.profile_file import profile_of
 from collector.emulator.setup import Setup, setup_of
 from collector.emulator.transport import EngineTransport
 from collector.measure.engines.interface import End, Launch
@@ -30,25 +28,12 @@ SIGNALLED = 128
 def preflight(plan: Plan, variables: Mapping[str, str]) -> None:  # nothing of the host is used
     """See that the profile has what the plan asks for."""
     profile = profile_of(plan.engine.profile)
-    for configuration in plan.configurations:
-        setup = setup_of(configuration)
+    for run in plan.runs:
+        setup = setup_of(run.configuration, run.repeat)
         profile.model(setup.model)
-        if setup.speculates and setup.outcome(profile) is None:
+        scripted = profile.outcome(setup)
+        if setup.speculates and not (scripted and scripted.log):
             profile.conditional(setup.model, setup.speculation, setup.num_speculative_tokens, profile.default_kind)
-
-
-@cache
-def profile_of(name: str) -> Profile:
-    """Return a shipped profile, or one in a file. Raises UserError naming what there is."""
-    folder = files("collector.emulator") / "profiles"
-    shipped = sorted(one.name.removesuffix(".json") for one in folder.iterdir() if one.name.endswith(".json"))
-    if name in shipped:
-        return load_profile(Path(str(folder / f"{name}.json")))
-    if name.endswith(".json"):
-        return load_profile(Path(name))
-    raise UserError(
-        f"engine.profile: found {name!r}, allowed: {', '.join(shipped)} or a .json file{close_words(name, shipped)}"
-    )
 
 
 def host_of(plan: Plan) -> Host:
@@ -68,7 +53,8 @@ def host_of(plan: Plan) -> Host:
 
 
 async def start(launch: Launch) -> EmulatedEngine:
-    profile, setup = profile_of(launch.engine.profile), setup_of(launch.configuration)
+    profile = profile_of(launch.engine.profile)
+    setup = setup_of(launch.configuration, launch.repeat, launch.attempt)
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     return EmulatedEngine(profile, setup, launch.log)
 

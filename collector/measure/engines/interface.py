@@ -18,6 +18,8 @@ class Launch:
     """All that a start needs. `variables`: what ${NAME} in the plan stands for on this host."""
 
     configuration: Configuration
+    repeat: int
+    attempt: int
     engine: Engine
     log: Path
     variables: Mapping[str, str]
