@@ -51,6 +51,7 @@ class EmbeddedEngine:
         self.model = profile.model(setup.model)
         if setup.speculates and setup.outcome(profile) is None:  # a profile that knows no such drafts says so now
             self._conditional(profile.default_kind)
+        self._lone = setup.lone_runs(profile)
         self.log = Log(self.unix)
         self.exit_code: int | None = None
         self.completions = 0  # asked for, over all ways to the engine
@@ -200,7 +201,8 @@ class EmbeddedEngine:
     def _request(self, prompt: Sequence[int], max_tokens: int, kind: str, arrived: float, may_stop: bool) -> Request:
         setup = self.setup
         seed = seed_of(setup.model, prompt, self.profile.seed)
-        accept = Acceptance(seed, self._conditional(kind)) if setup.speculates else None
+        lone = kind in self._lone and not self._waiters
+        accept = Acceptance(seed, self._lone[kind] if lone else self._conditional(kind)) if setup.speculates else None
         mean = self.model.answer_tokens
         stop_at = None
         if may_stop and mean:  # an exponential length, drawn from the prompt alone

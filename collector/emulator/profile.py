@@ -100,6 +100,19 @@ Conditional = Annotated[tuple[Share, ...], Field(min_length=1)]
 Acceptance = Mapping[str, Mapping[str, Mapping[int, Mapping[str, Conditional]]]]
 
 
+class LoneRun(Part):
+    """How drafts were accepted while one request ran alone, in a run whose acceptance is known.
+
+    One prompt answered over and over is one text, and one text may lie far from the mean of many. `match` names
+    facts of a configuration (fields of Setup); all must be equal.
+    """
+
+    match: Mapping[str, Any] = Field(min_length=1)
+    kind: str
+    conditional: Conditional
+    note: str = ""  # where it is from
+
+
 class Profile(Part):
     profile: Literal[1]
     name: str
@@ -112,6 +125,7 @@ class Profile(Part):
     block_size: Positive = 16
     models: Mapping[str, Model] = Field(min_length=1)
     acceptance: Acceptance = Field(default_factory=dict)
+    lone_runs: tuple[LoneRun, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     prompt_kinds: Mapping[str, str] = Field(default_factory=lambda: dict(KINDS))
     default_kind: str = DEFAULT_KIND

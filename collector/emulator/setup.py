@@ -9,7 +9,7 @@ from typing import Any
 
 from collector.core.configuration import Configuration
 from collector.core.speculative import SCHEDULE, tokens_of
-from collector.emulator.profile import Outcome, Profile
+from collector.emulator.profile import Conditional, Outcome, Profile
 
 #: Methods whose drafter keeps KV of its own and so needs slots ahead of the verified tokens.
 WITHOUT_LOOKAHEAD = ("ngram", "ngram_gpu", "suffix", "medusa")
@@ -73,9 +73,15 @@ class Setup:
 
     def outcome(self, profile: Profile) -> Outcome | None:
         """Return the scripted outcome whose facts are all those of this configuration."""
+        return next((one for one in profile.outcomes if self._is(one.match)), None)
+
+    def lone_runs(self, profile: Profile) -> dict[str, Conditional]:
+        """Return the conditional acceptance of a request that runs alone, by prompt kind, where it is known."""
+        return {one.kind: one.conditional for one in reversed(profile.lone_runs) if self._is(one.match)}
+
+    def _is(self, match: Mapping[str, Any]) -> bool:
         facts = asdict(self)
-        matching = (one for one in profile.outcomes if all(facts.get(key) == one.match[key] for key in one.match))
-        return next(matching, None)
+        return all(facts.get(key) == value for key, value in match.items())
 
 
 def setup_of(configuration: Configuration) -> Setup:

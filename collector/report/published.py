@@ -227,4 +227,7 @@ def _assumptions(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append((name, dimensions["target"].get("source")))
         found += [(f"{name} · {method}", one.get("source")) for method, one in dimensions["drafters"].items()]
         found.append(("attention backends", dimensions.get("backends_source")))
+    for run in profile.get("lone_runs", ()):
+        facts = " · ".join(f"{key} {value}" for key, value in run["match"].items())
+        found.append((facts, f"{run['note']}; used while a request runs alone"))
     return list(dict.fromkeys((name, text) for name, text in found if text))

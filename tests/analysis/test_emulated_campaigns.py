@@ -75,21 +75,23 @@ def off_their_mark(ratios: dict[str, tuple[float, float]]) -> set[str]:
     }
 
 
-def test_every_speculation_ratio_is_on_the_right_side_of_one_and_near(
-    beside: list[Comparison], reference: Campaign
-) -> None:
+def test_every_speculation_ratio_is_on_the_right_side_of_one_and_near(beside: list[Comparison]) -> None:
     found = {one.figure_id: one for one in beside if one.metric == "speculation_ratio"}
     ratios = {name: (one.computed or 0.0, one.published) for name, one in found.items()}
     assert len(ratios) == 18
-    assert {name for name, (mine, printed) in ratios.items() if (mine > 1) != (printed > 1)} == set()
-    # Gemma alone: of this one run the acceptance was printed too, 0.61 (F141) where the table has 0.7148. No seed
-    # gives 0.61 by chance; at the acceptance that the published run had, the ratio is near as well.
-    assert off_their_mark(ratios) == {"F017"}
-    (run,) = (row for row in reference.rows if row.row_id in found["F017"].row_ids and row.speculation != OFF)
-    (own,) = (one.published for one in beside if one.figure_id == "F141")
-    assert run.accepted_per_forward is not None
-    tokens = (1 + 4 * own) / (1 + run.accepted_per_forward)
-    assert off_their_mark(ratios | {"F017": (ratios["F017"][0] * tokens, ratios["F017"][1])}) == set()
+    assert off_their_mark(ratios) == set()
+    # The bound can be missed: at the mean acceptance of the drafter table Gemma alone would gain so much.
+    assert off_their_mark(ratios | {"F017": (2.377, ratios["F017"][1])}) == {"F017"}
+
+
+def test_the_two_runs_of_gemma_alone_accept_as_published(beside: list[Comparison]) -> None:
+    runs = [one for one in beside if one.figure_id in {"F141", "F143"}]
+    assert [one.published for one in runs] == [0.61, 0.85]
+    for one in runs:
+        assert one.computed is not None
+        assert one.sampling_error is not None
+        chance = STANDARD_ERRORS * BOTH_SAMPLED * one.sampling_error
+        assert abs(one.computed - one.published) <= chance + 0.005
 
 
 def test_nvlink_gains_are_within_four_points(beside: list[Comparison]) -> None:
