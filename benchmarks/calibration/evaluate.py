@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.calibration.figures import Cell, Figure, of, relations, throughputs
-from benchmarks.calibration.profile import TENSOR_PARALLEL, constant, expected
+from benchmarks.calibration.profile import TENSOR_PARALLEL, expected, published_runs
 from benchmarks.calibration.simulate import Result, Stage, Walk, walk
 from collector.core.dimensions import Gpu
 from collector.core.footprint import free_bytes, kv_capacity_tokens, nvlink_bytes
@@ -65,12 +65,6 @@ def capacity(profile: Mapping[str, Any], cell: Cell) -> int:
     gpu = record(Gpu, profile["hardware"]["gpu"])
     free = free_bytes(gpu, target, drafter, profile["gpu_memory_utilization"], reserve)
     return kv_capacity_tokens(free, target, cell.kv_dtype)
-
-
-def published_runs(figures: Sequence[Figure]) -> dict[Cell, tuple[float, ...]]:
-    """Return the acceptance of single runs where it was published: it differs from the drafter table's."""
-    runs = [one for one in of(figures, "acceptance_rate") if one.cell.concurrency and one.value]
-    return {one.cell: (constant(one.value * one.cell.k, one.cell.k),) * one.cell.k for one in runs}
 
 
 class Evaluation:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.calibration import known
-from benchmarks.calibration.figures import Figure, of
+from benchmarks.calibration.figures import Cell, Figure, of
 from benchmarks.calibration.parameters import named
 from collector.core.dimensions import DrafterDimensions, ModelDimensions
 from collector.core.footprint import kv_bytes_per_token
@@ -36,6 +36,7 @@ def assemble(values: Sequence[float], figures: Sequence[Figure]) -> dict[str, An
         "block_size": 16,
         "models": {name: model(name) for name in known.MODELS},
         "acceptance": {name: acceptance(name, figures) for name in known.MODELS},
+        "lone_runs": lone_runs(figures),
         "outcomes": outcomes(),
     }
 
@@ -118,6 +119,33 @@ def acceptance(name: str, figures: Sequence[Figure]) -> dict[str, dict[str, dict
         if "/" in one.prompt_set:
             kinds[one.prompt_set.split("/")[1]] = one.value
     return {method: {str(k): {kind: [constant(value, k)] * k for kind, value in kinds.items()}}}
+
+
+def lone_runs(figures: Sequence[Figure]) -> list[dict[str, Any]]:
+    """Return the acceptance of requests that ran alone where it was printed: one text, far from the table's mean."""
+    return [
+        {
+            "match": {
+                "model": cell.model,
+                "kv_cache_dtype": cell.kv_dtype,
+                "speculation": cell.speculation,
+                "num_speculative_tokens": cell.k,
+                "nvlink": cell.nvlink,
+                "series": cell.series,
+            },
+            "kind": "synthetic",
+            "conditional": list(conditional),
+            "note": "published acceptance of this run at concurrency 1",
+        }
+        for cell, conditional in published_runs(figures).items()
+        if cell.concurrency == 1
+    ]
+
+
+def published_runs(figures: Sequence[Figure]) -> dict[Cell, tuple[float, ...]]:
+    """Return the acceptance of single runs where it was published: it differs from the drafter table's."""
+    runs = [one for one in of(figures, "acceptance_rate") if one.cell.concurrency and one.value]
+    return {one.cell: (constant(one.value * one.cell.k, one.cell.k),) * one.cell.k for one in runs}
 
 
 def outcomes() -> list[dict[str, Any]]:

@@ -6,16 +6,16 @@ printed. What it leaves open is pooled or found to be ambiguous, never guessed. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import exp, fsum, log
+from math import fsum
 from statistics import median
 from typing import Literal
 
 from collector.analysis.figures import COLUMNS, COMPUTED, EVEN, EXTREMES, RELATIONS, SUMS, Figure, Labels, Relation
 from collector.analysis.pairing import SETTING, mean
-from collector.core.rows import Row, comparable
+from collector.analysis.sampling import Drafts, drafts_of, standard_error
+from collector.core.rows import Position, Row, comparable
 
 #: The stage whose link traffic was printed: it fits this one alone.
 TRAFFIC_CONCURRENCY = 32
@@ -30,7 +30,8 @@ ReasonKind = Literal["not_in_rows", "missing", "checks", "ambiguous", "no_value"
 class Comparison:
     """A figure and what the rows give. `error` is relative, for percentages the difference in points.
 
-    It is None where nothing was computed and where a relative error to 0 has no meaning.
+    It is None where nothing was computed and where a relative error to 0 has no meaning. `sampling_error` is the
+    standard error of `computed` by the number of drafts, in the figure's unit; None for what is no count of drafts.
     """
 
     figure_id: str
@@ -40,6 +41,7 @@ class Comparison:
     published: float
     computed: float | None
     error: float | None
+    sampling_error: float | None
     row_ids: tuple[str, ...]
     reason: ReasonKind | None
 
@@ -64,13 +66,13 @@ class Found:
     reason: ReasonKind | None = None
 
 
-def compare(figures: Sequence[Figure], rows: Iterable[Row]) -> list[Comparison]:
+def compare(figures: Sequence[Figure], rows: Iterable[Row], positions: Iterable[Position] = ()) -> list[Comparison]:
     """Return every figure beside what the rows of one campaign and provenance give for it."""
-    cells = _Cells(figures, sorted(rows, key=lambda row: row.row_id))
-    return [_comparison(figure, cells.found(figure.metric, figure.labels)) for figure in figures]
+    cells, drafts = _Cells(figures, sorted(rows, key=lambda row: row.row_id)), drafts_of(positions)
+    return [_comparison(figure, cells.found(figure.metric, figure.labels), drafts) for figure in figures]
 
 
-def _comparison(figure: Figure, found: Found) -> Comparison:
+def _comparison(figure: Figure, found: Found, drafts: Mapping[str, Drafts]) -> Comparison:
     return Comparison(
         figure_id=figure.figure_id,
         metric=figure.metric,
@@ -79,6 +81,7 @@ def _comparison(figure: Figure, found: Found) -> Comparison:
         published=figure.value,
         computed=found.value,
         error=None if found.value is None else _error(figure, found.value),
+        sampling_error=_sampling_error(figure.metric, found.rows, drafts),
         row_ids=tuple(row.row_id for row in found.rows),
         reason=found.reason,
     )
@@ -92,23 +95,37 @@ def _error(figure: Figure, computed: float) -> float | None:
     return computed / figure.value - 1
 
 
+def _sampling_error(metric: str, rows: Sequence[Row], drafts: Mapping[str, Drafts]) -> float | None:
+    error = standard_error(rows, drafts) if metric in SUMS else None
+    if error is None or metric != "acceptance_rate":
+        return error
+    return error * sum(row.drafts or 0 for row in rows) / sum(row.draft_tokens or 0 for row in rows)
+
+
+def as_published(figures: Sequence[Figure], rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of published models under the published setup."""
+    setup = [figure for figure in figures if figure.metric in SETUP]
+    models = {figure.labels.model for figure in figures}
+    return [
+        row
+        for row in rows
+        if row.model in models
+        and all(
+            getattr(row, one.metric) in (None, one.value)
+            for one in setup
+            if one.labels.concurrency in (None, row.concurrency) and one.labels.prompt_set in (None, row.prompt_set)
+        )
+    ]
+
+
 class _Cells:
     """The rows that may stand beside a published figure."""
 
     def __init__(self, figures: Sequence[Figure], rows: Sequence[Row]) -> None:
         if len({(row.campaign, row.provenance) for row in rows}) > 1:
             raise ValueError("rows of several campaigns or provenances are never compared as one")
-        self.setup = [figure for figure in figures if figure.metric in SETUP]
-        self.models = {figure.labels.model for figure in figures}
         self.general = {name for one in figures if (name := one.labels.prompt_set or "").startswith(f"{GENERAL}/")}
-        self.rows = [row for row in rows if row.model in self.models and self._as_published(row)]
-
-    def _as_published(self, row: Row) -> bool:
-        return all(
-            getattr(row, one.metric) in (None, one.value)
-            for one in self.setup
-            if one.labels.concurrency in (None, row.concurrency) and one.labels.prompt_set in (None, row.prompt_set)
-        )
+        self.rows = as_published(figures, rows)
 
     def found(self, metric: str, labels: Labels) -> Found:
         if metric in RELATIONS:
@@ -203,28 +220,3 @@ def _summary(metric: str, found: Sequence[Comparison]) -> Summary:
         worst=max(errors, default=None),
         right_side=sides,
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEven:
-    """Two neighbouring concurrencies that were compared, between which the ratio crosses 1.
-
-    `estimate` is interpolated, not measured: logarithm of the ratio over logarithm of the concurrency.
-    """
-
-    low: int
-    high: int
-    estimate: float
-
-
-def break_even(points: Iterable[tuple[int, float]]) -> BreakEven | None:
-    """Return where (concurrency, ratio) points cross 1; None where they do not, or more than once."""
-    known = sorted(points)
-    touching = [BreakEven(low=at, high=at, estimate=float(at)) for at, ratio in known if ratio == 1]
-    crossing = [
-        BreakEven(low=low, high=high, estimate=exp(log(low) + log(high / low) * log(before) / log(before / after)))
-        for (low, before), (high, after) in pairwise(known)
-        if (before - 1) * (after - 1) < 0
-    ]
-    found = touching + crossing
-    return found[0] if len(found) == 1 else None

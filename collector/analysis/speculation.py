@@ -180,7 +180,7 @@ def verdict(pair: Pair) -> Verdict | None:
     measured = [(point.ratio, point) for point in pair.points if point.ratio is not None]
     if not measured:
         return None
-    outcome, bracket = _outcome([(point.concurrency, _side(ratio)) for ratio, point in measured])
+    outcome, bracket = _outcome([(point.concurrency, side(ratio)) for ratio, point in measured])
     return Verdict(
         outcome=outcome,
         best=max(measured, key=lambda one: (one[0], -one[1].concurrency))[1],
@@ -209,7 +209,7 @@ def _outcome(sides: Sequence[tuple[int, int]]) -> tuple[Outcome, tuple[int, int]
     return "mixed", None
 
 
-def _side(ratio: float) -> int:
+def side(ratio: float) -> int:
     return 0 if abs(ratio - 1) < EVEN_WITHIN else (1 if ratio > 1 else -1)
 
 

@@ -55,6 +55,7 @@ class EmbeddedEngine:
         self.faults = faults or (scripted and scripted.faults) or Faults()
         if setup.speculates and not (scripted and scripted.log):  # a profile that knows no such drafts says so now
             self._conditional(profile.default_kind)
+        self._lone = profile.lone_acceptance(setup)
         self.log = Log(self.unix)
         self.exit_code: int | None = None
         self.completions = 0  # asked for, over all ways to the engine
@@ -204,7 +205,8 @@ class EmbeddedEngine:
     def _request(self, prompt: Sequence[int], max_tokens: int, kind: str, arrived: float, may_stop: bool) -> Request:
         setup = self.setup
         seed = seed_of(setup.model, prompt, self.profile.seed)
-        accept = Acceptance(seed, self._conditional(kind)) if setup.speculates else None
+        lone = kind in self._lone and not self._waiters
+        accept = Acceptance(seed, self._lone[kind] if lone else self._conditional(kind)) if setup.speculates else None
         mean = self.model.answer_tokens
         stop_at = None
         if may_stop and mean:  # an exponential length, drawn from the prompt alone

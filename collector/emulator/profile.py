@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from collector.core.errors import UserError, close_words
 from collector.emulator.faults import Faults
@@ -82,29 +82,31 @@ class Memory(Part):
     peer_bytes: Count = 0  # buffers of peer-to-peer links, where they are on
 
 
+def _of_setup(match: Mapping[str, Any]) -> Mapping[str, Any]:
+    facts = [one.name for one in fields(Setup)]
+    for name in match:
+        if name not in facts:
+            raise ValueError(f"found {name!r}, allowed: {', '.join(facts)}{close_words(name, facts)}")
+    return match
+
+
+#: Facts of a start (fields of Setup) that must all be equal.
+Match = Annotated[Mapping[str, Any], Field(min_length=1), AfterValidator(_of_setup)]
+
+
 class Outcome(Part):
     """What becomes of certain starts, where the physics of the profile do not say it: a failure, or faults.
 
-    `match` names facts of a start (fields of Setup); all must be equal, and the first outcome that matches
-    counts. `log` makes the start fail as it was seen to fail: the error as the engine printed it, after it
-    came as far as `phase`. `faults` lets it go on and fail in a known way.
+    The first outcome that matches counts. `log` makes the start fail as it was seen to fail: the error as the
+    engine printed it, after it came as far as `phase`. `faults` lets it go on and fail in a known way.
     """
 
-    match: Mapping[str, Any] = Field(min_length=1)
+    match: Match
     log: Annotated[str, Field(min_length=1)] | None = None
     exit_code: int = 1
     phase: Phase = "config"
     faults: Faults | None = None
     note: str = ""  # where the outcome is from
-
-    @field_validator("match")
-    @classmethod
-    def _known(cls, match: Mapping[str, Any]) -> Mapping[str, Any]:
-        facts = [one.name for one in fields(Setup)]
-        for name in match:
-            if name not in facts:
-                raise ValueError(f"found {name!r}, allowed: {', '.join(facts)}{close_words(name, facts)}")
-        return match
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -119,6 +121,18 @@ Conditional = Annotated[tuple[Share, ...], Field(min_length=1)]
 Acceptance = Mapping[str, Mapping[str, Mapping[int, Mapping[str, Conditional]]]]
 
 
+class LoneRun(Part):
+    """How drafts were accepted while one request ran alone, in a run whose acceptance is known.
+
+    One prompt answered over and over is one text, and one text may lie far from the mean of many.
+    """
+
+    match: Match
+    kind: str
+    conditional: Conditional
+    note: str = ""  # where it is from
+
+
 class Profile(Part):
     profile: Literal[1]
     name: str
@@ -131,6 +145,7 @@ class Profile(Part):
     block_size: Positive = 16
     models: Mapping[str, Model] = Field(min_length=1)
     acceptance: Acceptance = Field(default_factory=dict)
+    lone_runs: tuple[LoneRun, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     prompt_kinds: Mapping[str, str] = Field(default_factory=lambda: dict(KINDS))
     default_kind: str = DEFAULT_KIND
@@ -148,8 +163,11 @@ class Profile(Part):
 
     def outcome(self, setup: Setup) -> Outcome | None:
         """Return what is scripted for a start, if anything."""
-        facts = asdict(setup)
-        return next((one for one in self.outcomes if all(facts[key] == one.match[key] for key in one.match)), None)
+        return next((one for one in self.outcomes if _fits(one.match, setup)), None)
+
+    def lone_acceptance(self, setup: Setup) -> dict[str, Conditional]:
+        """Return the conditional acceptance of a request that runs alone, by prompt kind, where it is known."""
+        return {one.kind: one.conditional for one in reversed(self.lone_runs) if _fits(one.match, setup)}
 
     def kind_of(self, text: str, *, chat: bool) -> str:
         """Return the kind of a prompt, which its acceptance depends on."""
@@ -170,3 +188,8 @@ class Profile(Part):
         kinds = tables[min((one for one in tables if one >= k), default=max(tables))]
         chances = kinds.get(kind) or kinds.get(self.default_kind) or next(iter(kinds.values()))
         return (chances + chances[-1:] * k)[:k]
+
+
+def _fits(match: Mapping[str, Any], setup: Setup) -> bool:
+    facts = asdict(setup)
+    return all(facts[key] == value for key, value in match.items())

@@ -102,7 +102,7 @@ def pages(
         "campaigns/index.md": environment.get_template("campaigns.md.j2").render(campaigns=listed),
         "dictionary.md": environment.get_template("dictionary.md.j2").render(**dictionary(language)),
     }
-    records = [(campaign.name, campaign.rows, campaign.failures) for campaign in listed]
+    records = [(one.name, one.rows, one.failures, one.positions) for one in listed]
     compared = published_page(published, records, language)
     found["published.md"] = environment.get_template("published.md.j2").render(**compared)
     template = environment.get_template("campaign.md.j2")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from math import floor, log10
 from typing import Any
 
-from collector.analysis.figures import COMPUTED, Figure, Labels, Recomputation, recomputed
+from collector.analysis.figures import COMPUTED, Figure, Recomputation, recomputed
+from collector.analysis.left_open import EMULATED, left_open
 from collector.analysis.published import (
     TRAFFIC_CONCURRENCY,
-    BreakEven,
     Comparison,
     Summary,
-    break_even,
+    as_published,
     compare,
     summary,
 )
-from collector.core.rows import Failure, Row
+from collector.analysis.speculation import pairs
+from collector.core.rows import Failure, Position, Row
 from collector.core.units import fixed
+from collector.report.break_evens import break_even_lines
 from collector.report.parameters import parameter_lines
 from collector.report.published_files import Published, PublishedFailure
 
@@ -36,6 +38,7 @@ class FigureLine:
     figure: Figure
     published: str
     computed: str | None
+    sampling: str | None  # standard error of `computed`
     error: str | None
     comparison: Comparison | None
 
@@ -48,22 +51,12 @@ class SummaryLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BreakEvenLine:
-    labels: Labels
-    published: BreakEven | None
-    computed: BreakEven | None
-    published_estimate: str | None
-    computed_estimate: str | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
     """One campaign and provenance beside the published figures."""
 
     campaign: str
     provenance: str
     summary: tuple[SummaryLine, ...]
-    break_even: tuple[BreakEvenLine, ...]
     sections: tuple[tuple[str, tuple[FigureLine, ...]], ...]
 
 
@@ -83,20 +76,26 @@ class CalibrationLine:
     worst: str
 
 
-Records = tuple[str, Sequence[Row], Sequence[Failure]]
+Records = tuple[str, Sequence[Row], Sequence[Failure], Sequence[Position]]
 
 
 def published_page(published: Published | None, campaigns: Iterable[Records], language: str) -> dict[str, Any]:
-    """Return what the page is rendered from; a campaign is its name, its rows and its failures."""
+    """Return what the page is rendered from; a campaign is its name, rows, failures and positions."""
     if published is None:
         return {"published": None}
     known = list(campaigns)
-    compared = [one for name, rows, _ in known for one in _compared(published.figures, name, rows)]
+    compared = [
+        one for name, rows, _, positions in known for one in _compared(published.figures, name, rows, positions)
+    ]
+    found = [pair for _, rows, _, _ in known for pair in pairs(as_published(published.figures, rows))]
+    off_by = _emulation_error(compared)
     checked = recomputed(published.figures)
     hardware = published.profile.get("hardware", {})
     return {
         "published": published,
         "compared": compared,
+        "break_even": break_even_lines(left_open(published.figures, found, off_by)),
+        "emulation_error": None if off_by is None else _error_text(off_by, points=False),
         "plain": _sections([_line(one, None) for one in published.figures if one.metric in COMPUTED]),
         "others": _sections([_line(one, None) for one in published.figures if one.metric not in COMPUTED]),
         "traffic_at": TRAFFIC_CONCURRENCY,
@@ -110,33 +109,47 @@ def published_page(published: Published | None, campaigns: Iterable[Records], la
     }
 
 
-def _compared(figures: Sequence[Figure], name: str, rows: Sequence[Row]) -> list[Compared]:
-    """Return a comparison for each provenance of which the rows give at least one figure."""
+def _compared(
+    figures: Sequence[Figure], name: str, rows: Sequence[Row], positions: Sequence[Position]
+) -> list[Compared]:
+    """Return a comparison for each provenance of which the rows give at least one figure.
+
+    Of cells that the campaign does not have there is no line: the summary counts them.
+    """
     found = []
     for provenance in sorted({row.provenance for row in rows}):
-        comparisons = compare(figures, [row for row in rows if row.provenance == provenance])
+        comparisons = compare(figures, [row for row in rows if row.provenance == provenance], positions)
         if any(one.computed is not None for one in comparisons):
-            lines = [_line(*pair) for pair in zip(figures, comparisons, strict=True) if pair[0].metric in COMPUTED]
+            beside = [pair for pair in zip(figures, comparisons, strict=True) if pair[0].metric in COMPUTED]
+            lines = [_line(*pair) for pair in beside if pair[1].reason != "missing"]
             found.append(
                 Compared(
                     campaign=name,
                     provenance=provenance,
                     summary=tuple(map(_summary_line, summary(comparisons))),
-                    break_even=tuple(_break_evens(comparisons)),
                     sections=_sections(lines),
                 )
             )
     return found
 
 
+def _emulation_error(compared: Iterable[Compared]) -> float | None:
+    """Return the largest error of any emulated speculation ratio against a published one."""
+    lines = [line.summary for one in compared if one.provenance == EMULATED for line in one.summary]
+    worst = [one.worst for one in lines if one.metric == "speculation_ratio" and one.worst is not None]
+    return max(worst, default=None)
+
+
 def _line(figure: Figure, comparison: Comparison | None) -> FigureLine:
     digits = _digits(figure)
     computed = comparison.computed if comparison else None
     error = comparison.error if comparison else None
+    sampling = comparison.sampling_error if comparison else None
     return FigureLine(
         figure=figure,
         published=fixed(figure.value, digits),
         computed=None if computed is None else fixed(computed, digits),
+        sampling=None if sampling is None else fixed(sampling, max(digits, -floor(log10(sampling)))),
         error=None if error is None else _error_text(error, figure.unit == "%", sign="+"),
         comparison=comparison,
     )
@@ -160,26 +173,6 @@ def _summary_line(one: Summary) -> SummaryLine:
     return SummaryLine(summary=one, median=median, worst=worst)
 
 
-def _break_evens(comparisons: Sequence[Comparison]) -> Iterable[BreakEvenLine]:
-    """Return the ways of speculating whose ratios, published or computed, cross 1."""
-    lines: dict[tuple[tuple[str, Any], ...], list[Comparison]] = {}
-    for one in comparisons:
-        if one.metric == "speculation_ratio" and one.labels.concurrency is not None:
-            way = tuple((asdict(one.labels) | {"concurrency": None}).items())
-            lines.setdefault(way, []).append(one)
-    for way, members in lines.items():
-        printed = break_even((one.labels.concurrency or 0, one.published) for one in members)
-        mine = break_even((one.labels.concurrency or 0, one.computed) for one in members if one.computed)
-        if printed or mine:
-            yield BreakEvenLine(
-                labels=Labels(**dict(way)),
-                published=printed,
-                computed=mine,
-                published_estimate=fixed(printed.estimate, 1) if printed else None,
-                computed_estimate=fixed(mine.estimate, 1) if mine else None,
-            )
-
-
 def _disagreeing(one: Recomputation) -> dict[str, Any]:
     digits = _digits(one.figure) + 2
     texts = {name: fixed(getattr(one, name), digits) for name in ("value", "low", "high")}
@@ -190,7 +183,7 @@ def _failure(failure: PublishedFailure, profile: Mapping[str, Any], campaigns: S
     wanted = {name: getattr(failure.labels, name) for name in FAILURE_LABELS}
     seen = {
         (name, one.provenance, one.category)
-        for name, _, failures in campaigns
+        for name, _, failures, _ in campaigns
         for one in failures
         if all(value in (None, getattr(one, column)) for column, value in wanted.items())
     }
@@ -234,4 +227,7 @@ def _assumptions(profile: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append((name, dimensions["target"].get("source")))
         found += [(f"{name} · {method}", one.get("source")) for method, one in dimensions["drafters"].items()]
         found.append(("attention backends", dimensions.get("backends_source")))
+    for run in profile.get("lone_runs", ()):
+        facts = " · ".join(f"{key} {value}" for key, value in run["match"].items())
+        found.append((facts, f"{run['note']}; used while a request runs alone"))
     return list(dict.fromkeys((name, text) for name, text in found if text))

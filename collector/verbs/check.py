@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from collector.measure.campaign import find_campaign, problems, read_tables
@@ -18,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     found = 0
     for path in args.campaign:
         folder = find_campaign(path)
-        told = list(problems(folder))
+        told = _told(folder)
         for one in told:
             print(one)
         rows, failures, _ = read_tables(folder)
@@ -27,3 +28,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"{folder}: {verdict}; {len(rows)} rows ({marked} with failed checks), {len(failures)} failures")
         found += len(told)
     return 1 if found else 0
+
+
+def _told(folder: Path) -> list[str]:
+    """Return what is wrong with a campaign; where it has no evidence at all, that in one sentence."""
+    found, raw = list(problems(folder)), folder / "raw"
+    rest = [one for one in found if not one.startswith(f"{raw}{os.sep}")]
+    if raw.is_dir() or rest == found:
+        return found
+    lost = len(found) - len(rest)
+    told = f"{raw}: not there, so that {lost} rows cannot be held against their evidence; for an emulated campaign, "
+    return [*rest, f"{told}a sweep of its plan into another folder makes the same rows and their evidence again"]

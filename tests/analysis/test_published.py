@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import log, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collector.analysis.figures import Figure, Labels, recomputed
-from collector.analysis.published import Comparison, break_even, compare, summary
-from collector.core.rows import Row
+from collector.analysis.published import Comparison, compare, summary
+from collector.core.rows import SCHEMA_VERSION, Position, Row
 from collector.report.published_files import parse_published
 from tests.report.sample import make_row
 
@@ -104,6 +102,12 @@ def speculating(prompt_set: str, accepted: int, drafts: int, **changes: Any) -> 
     return make_row(**(MTP | {"prompt_set": prompt_set} | counts | changes))
 
 
+def position(row: Row, **changes: int) -> Position:
+    identity: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "acceptance_rate": None, "conditional_rate": None}
+    identity |= {name: getattr(row, name) for name in ("campaign", "row_id", "configuration_id")}
+    return Position(**(identity | changes))
+
+
 GENERAL = [
     figure("accepted_per_forward", 2.0, "tokens", kv_cache_dtype=None, speculation="mtp", num_speculative_tokens=4,
            nvlink=None, concurrency=None, prompt_set=name)
@@ -123,6 +127,20 @@ def test_the_pooled_accepted_per_forward_is_a_ratio_of_sums_not_a_mean_of_ratios
     assert set(pooled.row_ids) == {rows[0].row_id, rows[1].row_id}
     rate = replace(GENERAL[0], metric="acceptance_rate")
     assert one([rate, *GENERAL], rows).computed == pytest.approx(190 / 520)
+
+
+def test_what_was_counted_from_drafts_carries_its_standard_error_in_the_figures_unit() -> None:
+    (row,) = rows = [speculating("general/english", 60, 100)]
+    accepted = enumerate((30, 20, 10, 0), start=1)
+    told = [position(row, drafts=100, position=at, accepted_tokens=tokens) for at, tokens in accepted]
+    rate = replace(GENERAL[1], metric="acceptance_rate")
+    throughput = figure("system_throughput", 50.0, speculation="mtp", num_speculative_tokens=4)
+    forward, share, other = compare([GENERAL[1], rate, replace(throughput, labels=GENERAL[1].labels)], rows, told)
+    # E[n] = 0.6 and E[n^2] = 0.3 + 3 x 0.2 + 5 x 0.1 = 1.4
+    assert forward.sampling_error == pytest.approx(sqrt((1.4 - 0.36) / 100))
+    assert share.sampling_error == pytest.approx(sqrt((1.4 - 0.36) / 100) / 4)
+    assert other.sampling_error is None
+    assert compare(GENERAL, rows)[1].sampling_error is None  # no positions told
 
 
 def test_a_pool_without_one_of_its_prompt_sets_is_left_open() -> None:
@@ -217,34 +235,3 @@ def test_without_rows_every_published_figure_is_open() -> None:
     found = compare(published(), [])
     assert {one.computed for one in found} == {None}
     assert {one.reason for one in found} == {"missing", "not_in_rows"}
-
-
-# --- break-even ----------------------------------------------------------------------------------------------
-
-
-def test_the_break_even_lies_between_neighbours_and_is_interpolated_on_logarithms() -> None:
-    found = break_even([(8, 0.5), (1, 2.0), (32, 0.4)])
-    assert found is not None
-    assert (found.low, found.high) == (1, 8)
-    assert found.estimate == pytest.approx(sqrt(8))  # halfway in the logarithm: 2 falls to 1/2
-
-
-def test_a_ratio_of_one_is_the_break_even() -> None:
-    found = break_even([(1, 2.0), (8, 1.0), (32, 0.5)])
-    assert found is not None
-    assert (found.low, found.high, found.estimate) == (8, 8, 8.0)
-
-
-@pytest.mark.parametrize("points", [[], [(1, 2.0)], [(1, 2.0), (8, 1.2)], [(1, 2.0), (8, 0.5), (32, 1.2)]])
-def test_without_one_crossing_there_is_no_break_even(points: list[tuple[int, float]]) -> None:
-    assert break_even(points) is None
-
-
-@given(st.floats(1.01, 9), st.floats(0.1, 0.99), st.integers(1, 99), st.integers(1, 99))
-def test_the_estimate_lies_in_its_bracket_and_on_the_line(above: float, below: float, low: int, gap: int) -> None:
-    high = low + gap
-    found = break_even([(low, above), (high, below)])
-    assert found is not None
-    assert low * (1 - 1e-9) <= found.estimate <= high * (1 + 1e-9)
-    share = log(found.estimate / low) / log(high / low)
-    assert log(above) + share * (log(below) - log(above)) == pytest.approx(0, abs=1e-9)

@@ -12,7 +12,7 @@ from collector.core.errors import UserError
 from collector.emulator.faults import Faults
 from collector.emulator.profile_file import load_profile, parse_profile, profile_of
 from collector.measure.prompts import load_prompt_set
-from tests.emulator.engines import GIB, PROFILE, make, profile, scenario, setup
+from tests.emulator.engines import GIB, PROFILE, drive, make, profile, samples, scenario, setup, started, total
 
 
 def test_a_profile_is_read_from_its_file(tmp_path: Path) -> None:
@@ -120,3 +120,26 @@ def test_acceptance_is_looked_up_by_model_method_k_and_kind() -> None:
 def test_what_the_profile_does_not_know_is_refused_before_the_start(facts: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         make(facts)
+
+
+@pytest.mark.parametrize(
+    ("nvlink", "kind", "lanes", "none_accepted"),
+    [
+        ("on", "synthetic", 1, True),
+        ("on", "synthetic", 4, False),
+        ("off", "synthetic", 1, False),
+        ("on", "code", 1, False),
+    ],
+)
+def test_a_known_lone_run_counts_only_for_its_configuration_its_kind_and_while_a_request_is_alone(
+    nvlink: str, kind: str, lanes: int, none_accepted: bool
+) -> None:
+    known = {"match": {"model": "plain", "nvlink": "on"}, "kind": "synthetic", "conditional": [0.0] * 4}
+    facts = {"speculation": "mtp", "num_speculative_tokens": 4, "nvlink": nvlink}
+
+    async def work() -> None:
+        async with started(make(facts, of=profile(lone_runs=[known]))) as engine:
+            await drive(engine, [(50, 64)] * 8, lanes, kind=kind)
+            assert (total(samples(engine), "spec_decode_num_accepted_tokens_total") == 0) is none_accepted
+
+    scenario(work)

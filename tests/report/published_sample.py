@@ -15,7 +15,7 @@ F1,setup,,,,,,,,main,max_num_seqs,32,sequences,1,,published,{SOURCE}
 F2,speculation_gain,alpha-30b,auto,off,,on,1,synthetic,main,system_throughput,57.7,tok/s,0.1,,published,{SOURCE}
 F3,speculation_gain,alpha-30b,auto,dflash,15,on,1,synthetic,main,system_throughput,101.0,tok/s,0.1,,published,{SOURCE}
 F4,speculation_gain,alpha-30b,auto,dflash,15,on,1,synthetic,main,speculation_ratio,1.77,x,0.01,,published,{SOURCE}
-F5,speculation_gain,alpha-30b,auto,dflash,15,on,8,synthetic,main,speculation_ratio,0.69,x,0.01,,published,{SOURCE}
+F5,speculation_gain,alpha-30b,auto,dflash,15,on,32,synthetic,main,speculation_ratio,0.69,x,0.01,,published,{SOURCE}
 F6,speculation_gain,beta-31b,auto,mtp,4,on,32,synthetic,main,speculation_ratio,1.19,x,0.01,,published,{SOURCE}
 F7,kv_cache,alpha-30b,fp8_e5m2,off,,on,32,synthetic,main,kv_fp8_gain,19.6,%,0.1,,published,{SOURCE}
 """

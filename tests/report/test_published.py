@@ -11,7 +11,7 @@ from jinja2 import FileSystemLoader
 
 from collector.core.dimensions import Link
 from collector.core.roofline import Efficiencies
-from collector.report.build import PROFILE, TEMPLATES, read_published
+from collector.report.build import PROFILE, TEMPLATES, read_campaign, read_published
 from collector.report.pages import LANGUAGES, Campaign, pages
 from collector.report.parameters import EFFICIENCIES, LINK, parameter_lines
 from collector.report.published_files import Published
@@ -24,6 +24,11 @@ LOADER = FileSystemLoader(TEMPLATES)
 def page(published: Published | None = None, campaigns: list[Campaign] | None = None, language: str = "en") -> str:
     found = [sample.dual(), sample.emulated()] if campaigns is None else campaigns
     return pages(found, LOADER, language, published or published_sample.published())["published.md"]
+
+
+def section(name: str, text: str) -> str:
+    """Return the part of a page under the heading with this id."""
+    return re.split(r"^## ", text.partition(f"{{: #{name} }}")[2], maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def shipped() -> Published:
@@ -53,6 +58,50 @@ def test_campaigns_and_provenances_are_compared_apart() -> None:
         "## Beside sample-dual {: #sample-dual-emulated }",
         "## Beside sample-dual {: #sample-dual-measured }",
     ]
+
+
+def test_an_open_break_even_is_placed_by_a_campaign_that_ran_between_its_ends() -> None:
+    text = section("break-even", page())
+    assert "×1.77 at concurrency 1, ×0.69 at 32. Between them no ratio was published." in text
+    assert "measured</span>" in text
+    assert "estimated break-even <b>5.8</b>. ×1.74 at concurrency 1, ×0.86 at 8." in text
+    assert "By 2 repeats: 5.7–5.9." in text
+    stages = [row.row_id for row in sample.dual().rows if row.model == "alpha-30b" and row.concurrency in (1, 8)]
+    assert sorted(re.findall(r"#row-(\w+)", text)) == sorted(stages)
+    assert "No campaign has looked between them." in section("break-even", page(campaigns=[]))
+
+
+def test_an_emulated_break_even_is_called_a_prediction_and_carries_the_error_of_the_emulation() -> None:
+    emulated = replace(sample.dual(), rows=tuple(replace(row, provenance="emulated") for row in sample.dual().rows))
+    text = section("break-even", page(campaigns=[emulated]))
+    assert "is a prediction: no hardware was measured" in text
+    assert "farthest from its published figure (35.8 %)" in text  # 0.44 stands beside 0.69
+    assert re.search(r"By 2 repeats: 5\.7–5\.9\. With the error of the model: \d+\.\d–\d+\.\d\.", text)
+    assert "is a prediction" not in section("break-even", page())
+    assert "With the error" not in section("break-even", page())
+
+
+def test_what_was_run_once_says_nothing_of_repeats() -> None:
+    once = replace(sample.dual(), rows=tuple(row for row in sample.dual().rows if row.repeat == 1))
+    text = section("break-even", page(campaigns=[once]))
+    assert "Run once, so what repeats would change is not known." in text
+    assert "repeats: " not in text
+
+
+def test_a_cell_that_a_campaign_does_not_have_is_counted_and_not_listed() -> None:
+    compared = section("sample-dual-measured", page())
+    assert "<td>F7</td>" not in compared
+    assert re.search(r'gain of fp8 KV</th><td class="n">0</td><td class="n">1</td>', compared)
+
+
+def test_counts_of_drafts_are_shown_with_their_standard_error() -> None:
+    published = shipped()
+    campaign = read_campaign(ROOT / "data" / "dual-3090")
+    text = page(published, [campaign])
+    (line,) = re.findall(r"<tr><td>F049</td>.*?</tr>", text, re.DOTALL)
+    assert re.search(r"<b>3\.79</b> ± 0\.19</td>", line)
+    (none_accepted,) = re.findall(r"<tr><td>F059</td>.*?</tr>", text, re.DOTALL)
+    assert "±" not in none_accepted
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
