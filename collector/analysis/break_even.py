@@ -82,7 +82,7 @@ def break_even(pair: Pair, ratio_error: float | None = None) -> BreakEven | None
 
 def points_of(pair: Pair) -> list[Point]:
     """Return the measured ratios by concurrency; of several stages at one, the one with most requests."""
-    longest = {point.concurrency: point for point in sorted(pair.measured, key=lambda one: one.requests)}
+    longest = {point.concurrency: point for point in sorted(pair.measured, key=lambda one: one.requests or 0)}
     return [
         Point(
             concurrency=concurrency,

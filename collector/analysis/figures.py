@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from collector.analysis.speculation import OFF
+from collector.analysis.pairing import OFF
 from collector.core.rows import Row
 
 GIB = 2**30

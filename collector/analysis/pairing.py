@@ -22,12 +22,55 @@ SAME_ENGINE = (
 SAME_LOAD = ("prompt_set", "prompt_set_digest", "output_tokens", "window_method")
 #: ... and for two measurements to be of one stage.
 STAGE = ("concurrency", "requests", "warmup_requests")
+#: What tells one way of speculating from another.
+SPECULATING = ("speculation", "num_speculative_tokens", "drafter", "speculative_config")
 #: All that a failure tells of its setting; where the nearest partner is looked for.
-KINDRED = ("campaign", "provenance", "series", "model", "kv_cache_dtype", "nvlink")
+KINDRED = (
+    "campaign", "provenance", "series", "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens",
+)  # fmt: skip
 
-SETTING = SAME_ENGINE + SAME_LOAD
+OFF = "off"
+Side = Literal["on", "off"]
 
-ReasonKind = Literal["checks", "failed", "settings_differ", "missing", "ambiguous", "no_throughput"]
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """What a comparison varies. `way` tells its sides apart; its first column says which side is the base."""
+
+    name: str
+    way: tuple[str, ...]
+    base: str
+    follows: tuple[str, ...] = ()  # columns that change with it by nature: not required to be equal
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """Return the columns that must be equal on both sides."""
+        return tuple(
+            name for name in (*SAME_ENGINE, *SPECULATING, *SAME_LOAD) if name not in (*self.way, *self.follows)
+        )
+
+    @property
+    def kindred(self) -> tuple[str, ...]:
+        return tuple(name for name in KINDRED if name in self.setting)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Return what a failure tells of the way."""
+        return tuple(name for name in self.way if name in KINDRED)
+
+    def side(self, record: Row | Failure) -> Side | None:
+        """Return the side that a record is on; None where it does not vary this."""
+        value = getattr(record, self.way[0])
+        return None if value is None else ("off" if value == self.base else "on")
+
+
+SPECULATION = Factor("speculation", SPECULATING, OFF)
+#: The engine chooses another backend for another dtype, so such a pair compares backends as well.
+KV_CACHE = Factor("kv_cache_dtype", ("kv_cache_dtype",), "auto", ("attention_backend",))
+#: Without NVLink a plan also turns off what reaches around NCCL.
+NVLINK = Factor("nvlink", ("nvlink",), OFF, ("extra_flags",))
+
+ReasonKind = Literal["checks", "failed", "settings_differ", "missing", "ambiguous", "no_throughput", "not_published"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +94,6 @@ class Arm:
     @property
     def usable(self) -> list[Row]:
         return [row for row in self.rows if comparable(row) and row.system_throughput_tok_s]
-
-    @property
-    def throughputs(self) -> list[float]:
-        return [row.system_throughput_tok_s or 0.0 for row in self.usable]
 
     def reason(self, difference: tuple[str, ...] = ()) -> Reason | None:
         """Return why this arm gives no throughput, or None when it does."""
@@ -88,27 +127,27 @@ def in_stage(rows: Iterable[Row], stage: Key) -> list[Row]:
 
 
 def failures_of(
-    setting: Key, rows: Sequence[Row], failures: Iterable[Failure], ids_with_rows: frozenset[str]
+    factor: Factor, setting: Key, rows: Sequence[Row], failures: Iterable[Failure], ids_with_rows: frozenset[str]
 ) -> list[Failure]:
     """Return the failures of this arm: of its own configuration, or of one that never gave a row anywhere."""
-    known = dict(zip(SETTING, setting, strict=True))
+    known = dict(zip(factor.setting, setting, strict=True))
     own = {row.configuration_id for row in rows}
     return [
         failure
         for failure in failures
-        if all(getattr(failure, name) == known[name] for name in KINDRED)
+        if all(getattr(failure, name) == known[name] for name in factor.kindred)
         and (failure.configuration_id in own or failure.configuration_id not in ids_with_rows)
     ]
 
 
-def nearest_difference(setting: Key, stage: Key, arms: dict[Key, list[Row]]) -> tuple[str, ...]:
+def nearest_difference(factor: Factor, setting: Key, stage: Key, arms: dict[Key, list[Row]]) -> tuple[str, ...]:
     """Return the columns in which the nearest kindred arm with this stage differs; () when there is none."""
-    own = dict(zip(SETTING, setting, strict=True))
+    own = dict(zip(factor.setting, setting, strict=True))
     found = []
     for other, rows in arms.items():
-        theirs = dict(zip(SETTING, other, strict=True))
-        if other != setting and all(own[name] == theirs[name] for name in KINDRED) and in_stage(rows, stage):
-            found.append(tuple(name for name in SETTING if own[name] != theirs[name]))
+        theirs = dict(zip(factor.setting, other, strict=True))
+        if other != setting and all(own[name] == theirs[name] for name in factor.kindred) and in_stage(rows, stage):
+            found.append(tuple(name for name in factor.setting if own[name] != theirs[name]))
     return min(found, key=lambda differing: (len(differing), differing), default=())
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Literal
 
 from collector.analysis.figures import COLUMNS, COMPUTED, EVEN, EXTREMES, RELATIONS, SUMS, Figure, Labels, Relation
-from collector.analysis.pairing import SETTING, mean
+from collector.analysis.pairing import SPECULATION, mean
 from collector.analysis.sampling import Drafts, drafts_of, standard_error
 from collector.core.rows import Position, Row, comparable
 
@@ -157,7 +157,7 @@ class _Cells:
         if first.value is None or not second.value:
             return Found(None, reason=first.reason or second.reason or "no_value")
         rows = first.rows + second.rows
-        shared = [name for name in SETTING if name not in relation.varies]
+        shared = [name for name in SPECULATION.setting if name not in relation.varies]
         if len({tuple(getattr(row, name) for name in shared) for row in rows}) > 1:
             return Found(None, reason="settings_differ")
         return Found(relation.form(first.value, second.value), rows)

@@ -108,13 +108,60 @@ SPECULATION_RATIO = Metric(
     en="Speculation ratio",
 )
 
+GIB = 2**30
+
+#: What findings show besides the columns above: name on the page, not a column of a row where it has none.
+FINDINGS: tuple[Metric, ...] = (
+    SPECULATION_RATIO,
+    Metric(column="kv_gain", unit="%", better="higher", digits=1, ko="fp8 KV의 이득", en="Gain of fp8 KV"),
+    Metric(column="nvlink_gain", unit="%", better="higher", digits=1, ko="NVLink의 이득", en="Gain of NVLink"),
+    Metric(column="change", unit="%", better=None, digits=1, ko="변화", en="Change"),
+    Metric(
+        column="nvlink_bytes", unit="GiB", better=None, digits=1, scale=1 / GIB, ko="NVLink 전송량", en="NVLink traffic"
+    ),
+    Metric(column="ttft_mean_short_s", unit="s", better="lower", digits=2, ko="TTFT 평균", en="TTFT, mean"),
+    Metric(column="ttft_p95_s", unit="s", better="lower", digits=2, ko="TTFT p95", en="TTFT, p95"),
+    Metric(column="joules_per_token", unit="J", better="lower", digits=2, ko="토큰당 에너지", en="Energy per token"),
+    Metric(column="kv_cache_tokens", unit="tokens", better="higher", digits=0, ko="KV 용량", en="KV capacity"),
+    Metric(column="waiting_peak", unit="requests", better="lower", digits=0, ko="대기 최고", en="Waiting, peak"),
+    Metric(column="prompt_tokens_mean", unit="tokens", better=None, digits=0, ko="프롬프트 길이", en="Prompt length"),
+    Metric(column="draft_tokens", unit="tokens", better=None, digits=0, ko="초안 토큰", en="Draft tokens"),
+    Metric(column="accepted_tokens", unit="tokens", better="higher", digits=0, ko="수용 토큰", en="Accepted tokens"),
+    Metric(column="nvlink_traffic", unit="GiB", better=None, digits=1, ko="NVLink 전송량", en="NVLink traffic"),
+    Metric(column="factor", unit="×", better=None, digits=2, ko="배율", en="Ratio"),
+    Metric(column="positions", unit="positions", better=None, digits=0, ko="검증한 위치", en="Positions verified"),
+    Metric(
+        column="rejected_share",
+        unit="%",
+        better="lower",
+        digits=0,
+        scale=100.0,
+        ko="버려진 위치",
+        en="Positions wasted",
+    ),
+    Metric(column="decoding", unit="requests", better=None, digits=1, ko="디코딩 중인 요청", en="Requests decoding"),
+    Metric(
+        column="step_time_rough_s", unit="ms", better="lower", digits=0, scale=1000.0, ko="스텝 시간", en="Step time"
+    ),
+    Metric(column="kv_demand", unit="tokens", better=None, digits=0, ko="KV 수요", en="KV demand"),
+    Metric(column="power_mean_w", unit="W", better="lower", digits=0, ko="평균 전력", en="Power, mean"),
+    Metric(column="difference_tok_s", unit="tok/s", better=None, digits=1, ko="처리량 차이", en="Difference"),
+    Metric(column="repeat_error", unit="%", better="lower", digits=2, ko="재현 오차", en="Repeat error"),
+)
+
+#: Every metric that a page can show, by name.
+DISPLAYED: dict[str, Metric] = {metric.column: metric for metric in (*METRICS, *FINDINGS)}
+
 #: Units as a Korean page prints them; a unit that is not here is a symbol and stays.
 UNITS_KO: dict[str, str] = {
+    "configurations": "개",
     "drafts": "회",
     "events": "회",
     "GPUs": "개",
     "lanes": "레인",
+    "positions": "개",
     "requests": "개",
+    "rows": "행",
     "scrapes": "회",
     "sequences": "개",
     "steps": "스텝",

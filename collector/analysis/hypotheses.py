@@ -1,0 +1,175 @@
+"""Why a step takes longer under speculation: two explanations, each judged by rules over what the rows say.
+
+contention: verifying k + 1 positions a request costs arithmetic that an idle GPU has to spare and a full batch has
+not. kv_capacity: the drafter's weights leave less room for the KV cache, so requests wait or are preempted.
+
+The rules are data: the first whose columns are there and whose test holds decides. A rule that lacks a column is
+passed over, and what it lacks is named if none decides. This is a first version: a deeper one adds rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from collector.analysis.formula import formula_of
+from collector.analysis.quantity import Quantity, least_of, most_of
+from collector.analysis.step_time import Case, Part
+
+Name = Literal["contention", "kv_capacity"]
+Outcome = Literal["supported", "excluded", "undecided"]
+
+#: Repeats of one configuration were published to differ by up to 2.3 %: a ratio that grew by less than twice that
+#: between two concurrencies, each with two sides, has not moved.
+FLAT_BELOW = 1.05
+#: A step-time ratio that grew by this factor, far beyond any repeat error, has risen with concurrency.
+RISES_FROM = 1.25
+#: The sampled peak of KV usage is a lower bound of the true one; from here on the cache may have been full.
+KV_FULL_PERCENT = 90
+
+#: Tokens that the requests of a full batch hold at their end.
+DEMAND = "concurrency*(prompt_tokens_mean+output_tokens)"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """What the rows of one concurrency say; None is not known. Of repeats the worst counts."""
+
+    lowest: bool  # the concurrency that the others are held against
+    step_rise: float | None  # step-time ratio here ÷ at the lowest concurrency of the pair
+    positions_per_step: Quantity | None
+    preemptions_on: Quantity | None
+    preemptions_off: Quantity | None
+    waiting_on: Quantity | None
+    kv_usage_on: Quantity | None
+    kv_usage_off: Quantity | None
+    capacity_on: Quantity | None
+    capacity_off: Quantity | None
+    demand: Quantity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A test over facts that are all there, and what it decides."""
+
+    name: str
+    outcome: Outcome
+    needs: tuple[str, ...]
+    holds: Callable[[Facts], bool]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What the rules say of one hypothesis at one concurrency. `rule` is None where none could decide."""
+
+    hypothesis: Name
+    outcome: Outcome
+    rule: str | None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """One concurrency of a pair, its facts and both judgements."""
+
+    part: Part
+    facts: Facts
+    contention: Judgement
+    kv_capacity: Judgement
+
+
+def _value(quantity: Quantity | None) -> float:
+    """Return a value that a rule's `needs` has asked for."""
+    if quantity is None:
+        raise ValueError("a rule read a fact that it does not need")
+    return quantity.value
+
+
+def _rise(facts: Facts) -> float:
+    if facts.step_rise is None:
+        raise ValueError("a rule read a fact that it does not need")
+    return facts.step_rise
+
+
+def _full(facts: Facts) -> bool:
+    return 100 * _value(facts.kv_usage_on) >= KV_FULL_PERCENT
+
+
+RULES: dict[Name, tuple[Rule, ...]] = {
+    "contention": (
+        Rule("lowest", "undecided", (), lambda f: f.lowest),
+        Rule("flat", "excluded", ("step_rise",), lambda f: _rise(f) < FLAT_BELOW),
+        # The time between two steps of a request holds the gap in which it was preempted.
+        Rule("preempted", "undecided", ("preemptions_on",), lambda f: _value(f.preemptions_on) > 0),
+        Rule("rises", "supported", ("step_rise", "preemptions_on"), lambda f: _rise(f) >= RISES_FROM),
+        Rule("between", "undecided", ("step_rise", "preemptions_on"), lambda _: True),
+    ),
+    "kv_capacity": (
+        Rule(
+            "no_pressure",
+            "excluded",
+            ("preemptions_on", "kv_usage_on"),
+            lambda f: _value(f.preemptions_on) == 0 and not _full(f),
+        ),
+        Rule(
+            "only_with_it",
+            "supported",
+            ("preemptions_on", "preemptions_off"),
+            lambda f: _value(f.preemptions_on) > 0 and _value(f.preemptions_off) == 0,
+        ),
+        Rule(
+            "both_preempt",
+            "undecided",
+            ("preemptions_on", "preemptions_off"),
+            lambda f: _value(f.preemptions_on) > 0 and _value(f.preemptions_off) > 0,
+        ),
+        Rule(
+            "full",
+            "undecided",
+            ("preemptions_on", "kv_usage_on"),
+            lambda f: _value(f.preemptions_on) == 0 and _full(f),
+        ),
+    ),
+}
+
+
+def judged(case: Case) -> list[Judged]:
+    """Return both judgements for every concurrency of a pair of which anything is known."""
+    first = next((part.step for part in case.parts if part.step), None)
+    found = []
+    for part in case.parts:
+        if part.point.ratio is not None or part.decode:
+            facts = _facts(part, first)
+            contention, kv = (judgement(name, facts) for name in RULES)
+            found.append(Judged(part=part, facts=facts, contention=contention, kv_capacity=kv))
+    return found
+
+
+def judgement(hypothesis: Name, facts: Facts) -> Judgement:
+    """Apply the rules of a hypothesis: the first that can be tested and holds decides."""
+    missing: dict[str, None] = {}
+    for rule in RULES[hypothesis]:
+        lacking = [name for name in rule.needs if getattr(facts, name) is None]
+        missing |= dict.fromkeys(lacking)
+        if not lacking and rule.holds(facts):
+            return Judgement(hypothesis=hypothesis, outcome=rule.outcome, rule=rule.name)
+    return Judgement(hypothesis=hypothesis, outcome="undecided", rule=None, missing=tuple(missing))
+
+
+def _facts(part: Part, first: Quantity | None) -> Facts:
+    """`first` is the step-time ratio at the lowest concurrency that has one."""
+    on, off = part.rows_on, part.rows_off
+    return Facts(
+        lowest=part.step is not None and part.step is first,
+        step_rise=part.step.value / first.value if part.step and first else None,
+        positions_per_step=part.positions_per_step,
+        preemptions_on=most_of(on, "preemptions"),
+        preemptions_off=most_of(off, "preemptions"),
+        waiting_on=most_of(on, "waiting_peak"),
+        kv_usage_on=most_of(on, "kv_usage_peak"),
+        kv_usage_off=most_of(off, "kv_usage_peak"),
+        capacity_on=least_of(on, "kv_cache_tokens"),
+        capacity_off=least_of(off, "kv_cache_tokens"),
+        demand=formula_of(on, DEMAND),
+    )

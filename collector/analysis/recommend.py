@@ -1,0 +1,238 @@
+"""What to set, by rules that are data: the first rule that holds gives the verdict, and its rows prove it.
+
+A rule looks at the ratios of one pair, each of them a gain, a loss or within noise (repeats.Noise), and at how
+many draft tokens were accepted. It knows nothing of models or of hardware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from collector.analysis.acceptance import acceptance, acceptance_elsewhere, accepts_nothing
+from collector.analysis.batching import Batching, Choice, batching, choices
+from collector.analysis.compared import Pair
+from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION, Factor
+from collector.analysis.panels import pairs_of, panels
+from collector.analysis.quantity import Quantity
+from collector.analysis.repeats import Noise, noise_of, repeat_error
+from collector.analysis.study import Study
+from collector.core.rows import Row
+
+#: up_to: use it up to a concurrency, not from a higher one on. from: the other way round.
+Verdict = Literal["unknown", "withheld", "even", "use", "avoid", "up_to", "from", "mixed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """The concurrencies of a pair by what happened there, and the acceptance of its drafts here and elsewhere."""
+
+    gains: tuple[int, ...] = ()
+    losses: tuple[int, ...] = ()
+    within_noise: tuple[int, ...] = ()
+    mixed: tuple[int, ...] = ()  # left out: both sides' drafts were accepted too differently to compare
+    acceptance: Quantity | None = None
+    elsewhere: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    verdict: Verdict
+    holds: Callable[[Evidence], bool]
+
+
+#: In this order: the first that holds is the verdict. The page prints them in the same order.
+RULES: tuple[Rule, ...] = (
+    Rule("unknown", lambda found: not (found.gains or found.losses or found.within_noise)),
+    # A drafter that is never right on this prompt says nothing about other prompts.
+    Rule("withheld", lambda found: not found.gains and accepts_nothing(found.acceptance)),
+    Rule("even", lambda found: not (found.gains or found.losses)),
+    Rule("use", lambda found: not found.losses),
+    Rule("avoid", lambda found: not found.gains),
+    Rule("up_to", lambda found: max(found.gains) < min(found.losses)),
+    Rule("from", lambda found: max(found.losses) < min(found.gains)),
+    Rule("mixed", lambda found: True),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """A verdict on one pair. `edge`: the last concurrency before it turns and the first after it."""
+
+    pair: Pair
+    verdict: Verdict
+    evidence: Evidence
+
+    @property
+    def edge(self) -> tuple[int, int] | None:
+        if self.verdict == "up_to":
+            return max(self.evidence.gains), min(self.evidence.losses)
+        if self.verdict == "from":
+            return max(self.evidence.losses), min(self.evidence.gains)
+        return None
+
+    @property
+    def least(self) -> Quantity:
+        return min(self._ratios, key=lambda one: one.value)
+
+    @property
+    def most(self) -> Quantity:
+        return max(self._ratios, key=lambda one: one.value)
+
+    @property
+    def _ratios(self) -> tuple[Quantity, ...]:
+        return tuple(point.value for point in self.pair.measured if point.value and self.counts(point.concurrency))
+
+    def counts(self, concurrency: int) -> bool:
+        return concurrency not in self.evidence.mixed
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the rows, or figures, that prove it."""
+        found = [name for ratio in self._ratios for name in (*ratio.ids, *ratio.base)]
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def once(self) -> bool:
+        """Whether one side of some point was measured only once."""
+        return any(ratio.low is None for ratio in self._ratios)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """A configuration that never started and so cannot be recommended."""
+
+    kv_cache_dtype: str | None
+    speculation: str | None
+    num_speculative_tokens: int | None
+    category: str
+    failure_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice:
+    """What the study says about one model."""
+
+    model: str
+    speculation: tuple[Judged, ...]
+    kv_cache: tuple[Judged, ...]
+    nvlink: tuple[Judged, ...]
+    batching: Batching | None
+    choices: tuple[Choice, ...]
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def judged(self) -> tuple[Judged, ...]:
+        return (*self.speculation, *self.kv_cache, *self.nvlink)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DraftLength:
+    """Which k of one method did best at the highest concurrency that all of them have. `rest` are the other k."""
+
+    concurrency: int
+    best: Judged
+    rest: tuple[Judged, ...]
+    everywhere: bool  # whether it did so at every concurrency that they share
+
+    def ratio(self, judged: Judged) -> Quantity | None:
+        point = judged.pair.at(self.concurrency)
+        return point.value if point else None
+
+
+def draft_lengths(found: Advice) -> tuple[DraftLength, ...]:
+    """Return the comparisons between values of k that differ in nothing else but their series."""
+    alike: dict[tuple[object, ...], list[Judged]] = {}
+    for one in found.speculation:
+        way = tuple(one.pair.get(name) for name in ("speculation", "kv_cache_dtype", "nvlink", "prompt_set"))
+        alike.setdefault(way, []).append(one)
+    return tuple(length for own in alike.values() if (length := _draft_length(own)))
+
+
+def _draft_length(own: list[Judged]) -> DraftLength | None:
+    shared = set.intersection(*({point.concurrency for point in one.pair.measured} for one in own))
+    if len({one.pair.num_speculative_tokens for one in own}) < len(own) or len(own) < 2 or not shared:
+        return None
+    best = {at: max(own, key=lambda one: _ratio_at(one, at)) for at in sorted(shared)}
+    winner = best[max(shared)]
+    return DraftLength(
+        concurrency=max(shared),
+        best=winner,
+        rest=tuple(one for one in own if one is not winner),
+        everywhere=all(one is winner for one in best.values()),
+    )
+
+
+def _ratio_at(judged: Judged, concurrency: int) -> float:
+    point = judged.pair.at(concurrency)
+    return (point.ratio if point else None) or 0.0
+
+
+def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
+    """Return what counts as noise and the advice for each model, in the order of their names."""
+    noise = noise_of(repeat_error(study))
+    rows = {row.row_id: row for row in study.rows}
+    found = {factor.name: panels(study.pairs(factor)) for factor in (SPECULATION, KV_CACHE, NVLINK)}
+
+    def verdicts(model: str, factor: Factor) -> tuple[Judged, ...]:
+        judgements = (judged(study, pair, noise, rows) for pair in pairs_of(model, found[factor.name]))
+        return tuple(one for one in judgements if one.verdict != "unknown")
+
+    models = sorted({pair["model"] for group in found.values() for panel in group for pair in panel.pairs})
+    return noise, tuple(
+        Advice(
+            model=model,
+            speculation=verdicts(model, SPECULATION),
+            kv_cache=verdicts(model, KV_CACHE),
+            nvlink=verdicts(model, NVLINK),
+            batching=batching(study, model, next(iter(pairs_of(model, found[SPECULATION.name])), None), noise),
+            choices=choices(study, model, next(iter(pairs_of(model, found[SPECULATION.name])), None), noise),
+            refusals=refusals(study, model),
+        )
+        for model in models
+    )
+
+
+def judged(study: Study, pair: Pair, noise: Noise, rows: Mapping[str, Row]) -> Judged:
+    """Return the verdict of the first rule that holds for a pair."""
+    speculating = pair.factor is SPECULATION
+    mixed = () if speculating else mixed_at(drafting(pair, rows))
+    counted = [point for point in pair.measured if point.concurrency not in mixed]
+    sides = [(point.concurrency, noise.side(point.value)) for point in counted if point.value]
+    evidence = Evidence(
+        gains=tuple(at for at, side in sides if side > 0),
+        losses=tuple(at for at, side in sides if side < 0),
+        within_noise=tuple(at for at, side in sides if side == 0),
+        mixed=mixed,
+        acceptance=acceptance(study, pair) if speculating else None,
+        elsewhere=acceptance_elsewhere(study, pair) if speculating else None,
+    )
+    verdict = next(rule.verdict for rule in RULES if rule.holds(evidence))
+    return Judged(pair=pair, verdict=verdict, evidence=evidence)
+
+
+def refusals(study: Study, model: str) -> tuple[Refusal, ...]:
+    """Return the configurations of a model that gave a failure and no row, one a way and dtype."""
+    found: dict[tuple[str | None, str | None, int | None, str], list[str]] = {}
+    started = {row.configuration_id for row in study.rows}
+    for one in study.failures:
+        if one.model == model and one.configuration_id not in started:
+            way = (one.kv_cache_dtype, one.speculation, one.num_speculative_tokens, one.category)
+            found.setdefault(way, []).append(one.failure_id)
+    for printed in study.published_failures:
+        of = printed.labels
+        if of.model == model:
+            known = (of.kv_cache_dtype, of.speculation, of.num_speculative_tokens, printed.category)
+            found.setdefault(known, []).append(printed.failure_id)
+    return tuple(
+        Refusal(
+            kv_cache_dtype=dtype,
+            speculation=method,
+            num_speculative_tokens=k,
+            category=category,
+            failure_ids=tuple(ids),
+        )
+        for (dtype, method, k, category), ids in found.items()
+    )

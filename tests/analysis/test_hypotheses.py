@@ -1,0 +1,160 @@
+"""Each verdict follows from the first rule that can be tested and holds; what no rule can decide stays open."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.hypotheses import (
+    FLAT_BELOW,
+    KV_FULL_PERCENT,
+    RISES_FROM,
+    RULES,
+    Facts,
+    Judged,
+    Name,
+    judged,
+    judgement,
+)
+from collector.analysis.quantity import Quantity
+from collector.analysis.step_time import cases_of
+from collector.core.rows import Row
+from tests.report.sample import make_row
+
+DFLASH = {"speculation": "dflash", "num_speculative_tokens": 15, "tokens_per_step": 3.0}
+NOTHING: dict[str, Any] = {one.name: None for one in fields(Facts)} | {"lowest": False}
+
+
+def told(number: float) -> Quantity:
+    return Quantity(value=number, by="most", of="a column", ids=("a",))
+
+
+def facts(**known: Any) -> Facts:
+    made = {
+        name: told(one) if isinstance(one, int | float) and name != "step_rise" else one for name, one in known.items()
+    }
+    return Facts(**(NOTHING | made | {"lowest": known.get("lowest", False)}))
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "rule"),
+    [
+        ({"step_rise": 4.5, "preemptions_on": 0}, "supported", "rises"),
+        ({"step_rise": RISES_FROM, "preemptions_on": 0}, "supported", "rises"),
+        ({"step_rise": 1.0}, "excluded", "flat"),
+        ({"step_rise": FLAT_BELOW, "preemptions_on": 0}, "undecided", "between"),
+        ({"step_rise": 4.5, "preemptions_on": 3}, "undecided", "preempted"),
+        ({"step_rise": 1.0, "lowest": True}, "undecided", "lowest"),
+    ],
+)
+def test_contention_is_judged_by_the_rise_of_step_time_without_preemption(
+    known: dict[str, Any], outcome: str, rule: str
+) -> None:
+    found = judgement("contention", facts(**known))
+    assert (found.outcome, found.rule, found.missing) == (outcome, rule, ())
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "rule"),
+    [
+        ({"preemptions_on": 0, "kv_usage_on": 0.05}, "excluded", "no_pressure"),
+        ({"preemptions_on": 0, "kv_usage_on": KV_FULL_PERCENT / 100}, "undecided", "full"),
+        ({"preemptions_on": 5, "preemptions_off": 0}, "supported", "only_with_it"),
+        ({"preemptions_on": 13, "preemptions_off": 14, "kv_usage_on": 0.99}, "undecided", "both_preempt"),
+    ],
+)
+def test_kv_capacity_is_judged_by_preemptions_and_usage(known: dict[str, Any], outcome: str, rule: str) -> None:
+    found = judgement("kv_capacity", facts(**known))
+    assert (found.outcome, found.rule, found.missing) == (outcome, rule, ())
+
+
+@pytest.mark.parametrize("hypothesis", list(RULES))
+def test_where_nothing_is_known_nothing_is_decided_and_every_missing_fact_is_named(hypothesis: Name) -> None:
+    found = judgement(hypothesis, Facts(**NOTHING))
+    wanted = {name for rule in RULES[hypothesis] for name in rule.needs}
+    assert (found.outcome, found.rule) == ("undecided", None)
+    assert set(found.missing) == wanted
+
+
+@pytest.mark.parametrize(("hypothesis", "rule"), [(name, rule) for name, rules in RULES.items() for rule in rules])
+def test_a_rule_reads_nothing_beyond_what_it_needs(hypothesis: Name, rule: Any) -> None:
+    known = {name: 2.0 if name == "step_rise" else told(0.5) for name in rule.needs}
+    assert rule.holds(Facts(**(NOTHING | known))) in (True, False)
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "step_rise": st.none() | st.floats(0.5, 10),
+            "preemptions_on": st.none() | st.integers(0, 20),
+            "preemptions_off": st.none() | st.integers(0, 20),
+            "kv_usage_on": st.none() | st.floats(0, 1),
+        }
+    )
+)
+def test_contention_is_never_supported_while_requests_were_preempted(known: dict[str, Any]) -> None:
+    found = judgement("contention", facts(**known))
+    if known["preemptions_on"] is None or known["preemptions_on"] > 0:
+        assert found.outcome != "supported"
+
+
+# --- from rows ------------------------------------------------------------------------------------------------
+
+
+def rows(steps: dict[int, float], **on: Any) -> list[Row]:
+    """A pair whose step-time ratios are these by concurrency."""
+    found = []
+    for concurrency, ratio in steps.items():
+        stage = {"concurrency": concurrency, "requests": 2 * concurrency, "waiting_peak": 0}
+        off = make_row(**stage)
+        speculating = make_row(**(DFLASH | stage | {"kv_usage_peak": 0.1} | on))
+        found += [off, replace(speculating, step_time_mean_s=(off.step_time_mean_s or 0.0) * ratio)]
+    return found
+
+
+def by_concurrency(found: list[Row]) -> dict[int, Judged]:
+    (case,) = cases_of(found)
+    return {one.part.concurrency: one for one in judged(case)}
+
+
+def test_the_lowest_concurrency_is_what_the_others_are_held_against() -> None:
+    found = by_concurrency(rows({1: 1.8, 8: 5.4, 32: 8.1}))
+    assert found[1].contention.rule == "lowest"
+    assert found[8].facts.step_rise == pytest.approx(3.0)
+    assert [found[at].contention.outcome for at in (8, 32)] == ["supported", "supported"]
+    assert {one.kv_capacity.outcome for one in found.values()} == {"excluded"}
+
+
+def test_a_cost_that_does_not_grow_with_load_is_no_contention() -> None:
+    assert by_concurrency(rows({1: 1.5, 32: 1.52}))[32].contention.outcome == "excluded"
+
+
+def test_of_repeats_the_most_preemptions_and_the_least_capacity_count() -> None:
+    again = [replace(row, row_id=f"{row.row_id}-2", repeat=2) for row in rows({1: 1.5, 8: 3.0})]
+    worse = [
+        replace(row, preemptions=4, kv_cache_tokens=1000) if row.speculation != "off" and row.concurrency == 8 else row
+        for row in again
+    ]
+    found = by_concurrency(rows({1: 1.5, 8: 3.0}) + worse)[8]
+    assert found.facts.preemptions_on is not None
+    assert found.facts.preemptions_on.value == 4
+    assert found.facts.capacity_on is not None
+    assert found.facts.capacity_on.value == 1000
+    assert (found.contention.rule, found.kv_capacity.rule) == ("preempted", "only_with_it")
+
+
+def test_a_column_that_the_engine_does_not_expose_is_named_as_missing() -> None:
+    bare = [replace(row, preemptions=None, kv_usage_peak=None) for row in rows({1: 1.5, 8: 3.0})]
+    found = by_concurrency(bare)[8]
+    assert found.contention.missing == ("preemptions_on",)
+    assert found.kv_capacity.missing == ("preemptions_on", "kv_usage_on", "preemptions_off")
+
+
+def test_demand_is_what_a_full_batch_holds_at_its_end() -> None:
+    demand = by_concurrency(rows({1: 1.5, 8: 3.0}))[8].facts.demand
+    assert demand is not None
+    assert demand.value == pytest.approx(8 * (702.5 + 256))

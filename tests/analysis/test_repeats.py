@@ -1,0 +1,141 @@
+"""How far repeats lie apart, and what therefore counts as an effect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.quantity import Quantity
+from collector.analysis.repeats import (
+    LEAST_EFFECT,
+    NOISE_MULTIPLE,
+    UNKNOWN_ERROR,
+    Noise,
+    RepeatError,
+    noise_of,
+    repeat_error,
+)
+from collector.analysis.study import PUBLISHED, Study
+from collector.report.build import read_campaign, read_published
+from tests.analysis.arms import arm, study_of
+from tests.report.sample import make_row
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+THROUGHPUTS = st.floats(min_value=1.0, max_value=5000.0)
+
+
+def found(*rows: object) -> RepeatError:
+    error = repeat_error(study_of(*rows))  # type: ignore[arg-type]
+    assert error is not None
+    return error
+
+
+def test_the_error_of_a_cell_is_its_largest_over_its_smallest_throughput() -> None:
+    error = found(*arm({1: 100.0}), *arm({1: 110.0}, repeat=2), *arm({1: 104.0}, repeat=3))
+    assert (error.kind, error.cells) == ("repeats", 1)
+    assert error.most.value == pytest.approx(10.0)
+    assert error.least == error.most
+
+
+def test_least_and_most_are_cells_and_the_mean_weighs_them_by_throughput() -> None:
+    error = found(*arm({1: 100.0, 8: 300.0}), *arm({1: 110.0, 8: 303.0}, repeat=2))
+    assert error.least.value == pytest.approx(1.0)
+    assert error.most.value == pytest.approx(10.0)
+    assert error.mean.value == pytest.approx(100 * (413 / 400 - 1))
+    assert (len(error.mean.ids), len(error.mean.base)) == (2, 2)
+
+
+def test_a_row_with_a_failed_check_tells_nothing_of_the_error() -> None:
+    rows = [*arm({1: 100.0}), *arm({1: 400.0}, repeat=2, checks="throttled")]
+    assert repeat_error(study_of(*rows)) is None
+
+
+def test_the_same_settings_in_two_series_are_a_repeat_where_there_is_no_other() -> None:
+    rows = [*arm({1: 100.0, 8: 300.0}), *arm({1: 102.0, 8: 300.0}, series="k3")]
+    error = found(*rows)
+    assert (error.kind, error.cells) == ("series", 2)
+    assert error.most.value == pytest.approx(2.0)
+
+
+def test_repeats_of_a_cell_win_over_series() -> None:
+    rows = [*arm({1: 100.0}), *arm({1: 101.0}, repeat=2), *arm({1: 150.0}, series="k3")]
+    assert found(*rows).kind == "repeats"
+
+
+@pytest.mark.parametrize("changes", [{"kv_cache_dtype": "fp8_e5m2"}, {"nvlink": "off"}, {"max_num_seqs": 16}])
+def test_series_that_differ_in_a_setting_are_no_repeat(changes: dict[str, object]) -> None:
+    assert repeat_error(study_of(*arm({1: 100.0}), *arm({1: 102.0}, series="k3", **changes))) is None
+
+
+def test_configurations_that_look_alike_within_a_series_are_no_repeat() -> None:
+    twin = make_row(concurrency=1, requests=2, configuration_id="another", row_id="another")
+    assert repeat_error(study_of(*arm({1: 100.0}), twin, *arm({1: 102.0}, series="k3"))) is None
+
+
+def test_one_measurement_a_cell_has_no_error() -> None:
+    assert repeat_error(study_of(*arm({1: 100.0, 8: 300.0}))) is None
+    assert repeat_error(study_of()) is None
+
+
+@given(st.lists(THROUGHPUTS, min_size=2, max_size=5))
+def test_least_is_never_above_the_mean_nor_the_mean_above_most(throughputs: list[float]) -> None:
+    rows = [row for at, value in enumerate(throughputs, 1) for row in (*arm({at: value}), *arm({at: 50.0}, repeat=2))]
+    error = found(*rows)
+    assert error.least.value <= error.mean.value * (1 + 1e-9) + 1e-9
+    assert error.mean.value <= error.most.value * (1 + 1e-9) + 1e-9
+
+
+def ratio(value: float, low: float | None = None, high: float | None = None) -> Quantity:
+    return Quantity(value=value, by="ratio", of="x", ids=("a",), base=("b",), low=low, high=high)
+
+
+def test_without_a_known_error_an_effect_must_exceed_what_is_taken_for_it() -> None:
+    noise = noise_of(None)
+    assert noise.percent == NOISE_MULTIPLE * UNKNOWN_ERROR
+    over = 1 + 1.01 * noise.percent / 100
+    assert [noise.side(ratio(one)) for one in (over, 1 / over / over, 2 - 0.5 * over - 0.5)] == [1, -1, 0]
+
+
+def test_a_small_error_never_makes_a_small_effect_count() -> None:
+    tiny = found(*arm({1: 100.0}), *arm({1: 100.01}, repeat=2))
+    assert noise_of(tiny).percent == LEAST_EFFECT
+
+
+def test_a_large_error_raises_what_an_effect_must_exceed() -> None:
+    large = found(*arm({1: 100.0}), *arm({1: 105.0}, repeat=2))
+    assert noise_of(large).percent == pytest.approx(NOISE_MULTIPLE * 5.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "side"),
+    [
+        (1.05, 1.04, 1.06, 1),
+        (0.95, 0.94, 0.96, -1),
+        (1.05, 0.99, 1.11, 0),
+        (1.01, 1.005, 1.015, 0),  # repeats agree, but nobody would change a setting for it
+    ],
+)
+def test_where_both_sides_were_repeated_their_own_range_decides(
+    value: float, low: float, high: float, side: int
+) -> None:
+    assert Noise(percent=50.0, error=None).side(ratio(value, low, high)) == side
+
+
+def test_the_published_error_is_the_printed_one() -> None:
+    published = read_published(DATA / "published")
+    assert published is not None
+    error = repeat_error(Study(name=PUBLISHED, figures=published.figures))
+    assert error is not None
+    assert error.kind == "published"
+    assert {error.least.by, error.mean.by, error.most.by} == {"published"}
+    assert error.least.value < error.mean.value < error.most.value
+
+
+def test_the_reference_plan_tells_its_error_by_one_configuration_in_two_series() -> None:
+    error = repeat_error(read_campaign(DATA / "dual-3090"))
+    assert error is not None
+    assert error.kind == "series"
+    assert error.cells == 8  # one configuration with NVLink and without, at four concurrencies
