@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from jinja2 import FileSystemLoader
 
+from collector.analysis.left_open import EMULATED
 from collector.core.codec import from_csv
 from collector.core.errors import DataError, UserError, close_words
 from collector.core.rows import Failure, Position, Row
-from collector.report.pages import LANGUAGES, Campaign, pages
+from collector.report.evidence import FILES, PUBLISHED_TABLES, described, stored_files
+from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published, parse_published
+from collector.report.words import LANGUAGES
 
-#: The words and loops of the pages stand beside the package in the repository.
+#: The words and loops of the pages, and the plans that come with the program, stand beside the package.
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
-
+PLANS = TEMPLATES.with_name("plans")
 #: The emulation whose parameters were fitted to the published figures.
 PROFILE = Path(__file__).resolve().parents[1] / "emulator" / "profiles" / "dual-3090.json"
 #: Figures published elsewhere lie beside the campaigns and are none.
@@ -53,6 +57,9 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
     published = read_published(data / PUBLISHED)
     loader = FileSystemLoader(_existing(TEMPLATES, "the page templates"))
     common = _common(site_src / COMMON)
+    for name in (*names, *([PUBLISHED] if published else [])):
+        stored = stored_files(data / name, *([PUBLISHED_TABLES] if name == PUBLISHED else []))
+        common |= {f"campaigns/{name}/{FILES}/{file}": content for file, content in stored.items()}
     files: dict[str, bytes] = {}
     for language in LANGUAGES:
         texts = {name: text.encode() for name, text in pages(read, loader, language, published).items()}
@@ -103,13 +110,20 @@ def read_campaign(folder: Path) -> Campaign:
     host = _text(folder / "host.json")
     if host is not None:
         _check_json(folder / "host.json", host)
+    shown = tuple(one for one in failures if not _made_good(one, rows))
+    stored = stored_files(folder)
+    plan, kept = _text(folder / "plan.yaml"), _text(PLANS / f"{folder.name}.yaml")
     return Campaign(
         name=folder.name,
         rows=tuple(rows),
-        failures=tuple(one for one in failures if not _made_good(one, rows)),
+        failures=shown,
         positions=tuple(_read(Position, folder / "positions.csv")),
-        plan_text=_text(folder / "plan.yaml"),
+        plan_text=plan,
+        plan_path=f"{PLANS.name}/{folder.name}.yaml" if plan and plan == kept else None,
         host_text=host,
+        files=tuple(stored),
+        tables=described(stored),
+        scripted=tuple(one.failure_id for one in shown if one.provenance == EMULATED and _scripted(one)),
     )
 
 
@@ -119,9 +133,22 @@ def read_published(folder: Path) -> Published | None:
     texts = {name: text for name, text in files.items() if text is not None}
     if "figures.csv" not in texts:
         return None
-    profile = _text(PROFILE)
-    return parse_published(
-        texts, lambda name: str(folder / name), None if profile is None else _check_json(PROFILE, profile)
+    found = parse_published(texts, lambda name: str(folder / name), _profile())
+    return replace(found, tables=described(stored_files(folder, PUBLISHED_TABLES)))
+
+
+@cache
+def _profile() -> Any:
+    text = _text(PROFILE)
+    return None if text is None else _check_json(PROFILE, text)
+
+
+def _scripted(failure: Failure) -> bool:
+    """Whether the emulation was told to fail in these words, instead of finding that it must."""
+    return any(
+        one["log"].partition("\n")[0] in failure.cause
+        and all(getattr(failure, name, value) == value for name, value in one["match"].items())
+        for one in (_profile() or {}).get("outcomes", ())
     )
 
 
@@ -210,8 +237,9 @@ def _remove_stale(site_src: Path, language: str, files: Iterable[str]) -> list[s
     stale = [name for name in before if name not in set(now) and _inside(tree, name)]
     for name in stale:
         (tree / name).unlink()
-        if not any((tree / name).parent.iterdir()):
-            (tree / name).parent.rmdir()
+        for folder in (tree / part for part in PurePosixPath(name).parents if part.name):
+            if not any(folder.iterdir()):
+                folder.rmdir()
     _write_if_changed(note, "".join(f"{name}\n" for name in now).encode())
     return [f"{language}/{name}" for name in stale]
 

@@ -19,11 +19,12 @@ from collector.analysis.published import (
     summary,
 )
 from collector.analysis.speculation import pairs
+from collector.analysis.study import PublishedFailure
 from collector.core.rows import Failure, Position, Row
 from collector.core.units import fixed
 from collector.report.break_evens import break_even_lines
 from collector.report.parameters import parameter_lines
-from collector.report.published_files import Published, PublishedFailure
+from collector.report.published_files import Published
 
 #: What a failed start and a published one have in common.
 FAILURE_LABELS = ("model", "kv_cache_dtype", "speculation", "num_speculative_tokens", "nvlink", "series")

@@ -6,22 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector.analysis.figures import Figure, Labels
+from collector.analysis.study import PublishedFailure, StoredFile
 from collector.core.errors import DataError
 
 Line = Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedFailure:
-    """A start that failed elsewhere, in the engine's words."""
-
-    labels: Labels
-    category: str
-    message: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +25,7 @@ class Published:
     sources: tuple[str, ...] = ()
     calibration: Mapping[str, Any] | None = None
     profile: Mapping[str, Any] = field(default_factory=dict)
+    tables: tuple[StoredFile, ...] = ()
 
 
 def parse_published(
@@ -41,6 +34,7 @@ def parse_published(
     """Parse the files by their names; `name` says what to call one in an error."""
     lines = _lines(texts.get("figures.csv", ""), name("figures.csv"), _figure)
     failures = _lines(texts.get("failures.csv", ""), name("failures.csv"), _failure)
+    failures = [(replace(one, failure_id=f"P{place:03}"), source) for place, (one, source) in enumerate(failures, 1)]
     return Published(
         figures=tuple(figure for figure, _ in lines),
         failures=tuple(failure for failure, _ in failures),
@@ -79,7 +73,7 @@ def _figure(line: Line) -> Figure:
 def _failure(line: Line) -> PublishedFailure:
     memory = f" (GPU {line['gpu']}: {line['free_mib']} MiB free of {line['total_gib']} GiB)" if line["free_mib"] else ""
     return PublishedFailure(
-        labels=_labels(line), category=line["category"], message=f"{line['engine_message']}{memory}"
+        failure_id="", labels=_labels(line), category=line["category"], message=f"{line['engine_message']}{memory}"
     )
 
 

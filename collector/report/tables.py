@@ -121,7 +121,7 @@ def _stated(columns: Iterable[str], value: Callable[[str], Any]) -> tuple[tuple[
 def row_lines(rows: Sequence[Row], varying: Sequence[str]) -> list[ConfigurationLines]:
     """Return the table of cells, ordered by what was measured."""
     stage = [name for name in STAGE_COLUMNS if _varies(rows, name)]
-    grouped = groupby(sorted(rows, key=_row_order), key=attrgetter("configuration_id"))
+    grouped = groupby(sorted(rows, key=row_order), key=attrgetter("configuration_id"))
     found = []
     for _, members in grouped:
         measured = list(members)
@@ -150,7 +150,8 @@ def _cell(row: Row, metric: Metric) -> Cell:
     return Cell(text=metric.text(value))
 
 
-def _row_order(row: Row) -> Any:
+def row_order(row: Row) -> Any:
+    """Return what orders rows as tables show them: by what was measured."""
     columns = (
         "model",
         "series",

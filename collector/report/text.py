@@ -1,11 +1,12 @@
 """Text that came from a plan, an engine or a log, made fit for a page.
 
-Escaping for HTML is the template engine's work; this makes what cannot be seen visible and keeps a text on
-one line, so that it can neither end an HTML block nor reorder or hide what stands beside it.
+What cannot be seen is made visible, and a text is kept on one line, so that it can neither end an HTML block nor
+reorder or hide what stands beside it. It is escaped for HTML and for Markdown, which reads on inside a paragraph.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from markupsafe import Markup, escape
@@ -14,6 +15,15 @@ from markupsafe import Markup, escape
 CAUSE_LIMIT = 500
 #: Control, format (right-to-left marks, zero-width signs, soft hyphens) and surrogate characters.
 UNSEEN = ("Cc", "Cf", "Cs")
+
+
+#: What HTML or Markdown may take for markup; an underscore only where a word begins or ends.
+_MARKUP = re.compile(r"[&<>\"'\\`*\[\]{}#~|!]|(?<![^\W_])_|_(?![^\W_])")
+
+
+def escaped(text: str) -> Markup:
+    """Return a text that HTML and Markdown show as it is: what either may take for markup becomes an entity."""
+    return Markup(_MARKUP.sub(lambda sign: f"&#{ord(sign.group())};", text))  # noqa: S704  # escaped just here
 
 
 def one_line(text: str) -> str:
@@ -30,6 +40,11 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
     """Return at most `limit` characters of the folded text and whether any were cut off."""
     folded = " ".join(text.split())
     return (folded, False) if len(folded) <= limit else (folded[:limit].rstrip() + "…", True)
+
+
+def brief(text: str) -> str:
+    """Return a cause as short as a page shows it; the cells page and the log have the rest."""
+    return cut(text, CAUSE_LIMIT)[0]
 
 
 def preformatted(text: str) -> Markup:

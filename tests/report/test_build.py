@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from collector.core.codec import line_of
 from collector.core.errors import DataError, UserError
 from collector.report.build import WRITTEN, build_site, campaign_names, read_campaign
-from collector.report.pages import LANGUAGES
+from collector.report.words import LANGUAGES
 from collector.verbs import build as verb
 from tests.report import sample
 
@@ -39,9 +40,14 @@ def pages_under(site_src: Path) -> set[str]:
 
 def test_every_page_is_written_in_both_languages(clone: Path) -> None:
     report = build_site(clone / "data", clone / "site_src")
-    names = {"index", "published", "dictionary", "campaigns/index"}
-    names |= {"campaigns/sample-dual", "campaigns/sample-emulated"}
-    assert pages_under(clone / "site_src") == {f"{language}/{name}.md" for language in LANGUAGES for name in names}
+    found = {
+        language: {name[3:] for name in pages_under(clone / "site_src") if name[:2] == language}
+        for language in LANGUAGES
+    }
+    assert found["ko"] == found["en"]
+    around = {"index.md", "published.md", "dictionary.md", "method.md", "glossary.md", "not-measured.md", "source.md"}
+    own = {f"campaigns/{name}/{page}.md" for name in report.campaigns for page in ("index", "cells", "data")}
+    assert around | {"campaigns/index.md"} | own <= found["ko"]
     assert report.campaigns == ("sample-dual", "sample-emulated")
     assert "ko/assets/site.css" in report.written
 
@@ -59,7 +65,8 @@ def test_a_changed_row_changes_its_pages_and_no_other(clone: Path) -> None:
     rows = clone / "data" / "sample-emulated" / "rows.csv"
     rows.write_text(rows.read_text(encoding="utf-8").replace(",61.3,", ",61.9,"), encoding="utf-8")
     report = build_site(clone / "data", clone / "site_src")
-    assert report.written == ("en/campaigns/sample-emulated.md", "ko/campaigns/sample-emulated.md")
+    assert {f"{language}/campaigns/sample-emulated/cells.md" for language in LANGUAGES} <= set(report.written)
+    assert all("/campaigns/sample-emulated" in name for name in report.written)
 
 
 def test_pages_of_a_campaign_that_is_gone_are_removed_and_foreign_files_are_not(clone: Path) -> None:
@@ -68,8 +75,9 @@ def test_pages_of_a_campaign_that_is_gone_are_removed_and_foreign_files_are_not(
     foreign.write_text("by hand", encoding="utf-8")
     shutil.rmtree(clone / "data" / "sample-emulated")
     report = build_site(clone / "data", clone / "site_src")
-    assert report.removed == ("ko/campaigns/sample-emulated.md", "en/campaigns/sample-emulated.md")
-    assert not (clone / "site_src" / "en" / "campaigns" / "sample-emulated.md").exists()
+    assert {f"{language}/campaigns/sample-emulated/index.md" for language in LANGUAGES} <= set(report.removed)
+    assert all("/campaigns/sample-emulated" in name for name in report.removed)
+    assert not (clone / "site_src" / "en" / "campaigns" / "sample-emulated").exists()
     assert foreign.read_text(encoding="utf-8") == "by hand"
 
 
@@ -84,7 +92,7 @@ def test_a_tampered_list_of_written_files_removes_nothing_outside_its_tree(clone
 def test_only_named_campaigns_are_shown(clone: Path) -> None:
     report = build_site(clone / "data", clone / "site_src", ["sample-dual"])
     assert report.campaigns == ("sample-dual",)
-    assert not (clone / "site_src" / "ko" / "campaigns" / "sample-emulated.md").exists()
+    assert not (clone / "site_src" / "ko" / "campaigns" / "sample-emulated").exists()
 
 
 def test_an_unknown_campaign_is_refused_with_the_nearest_name(clone: Path) -> None:
@@ -208,7 +216,7 @@ def test_the_verb_says_what_it_did_and_what_is_next(clone: Path, capsys: pytest.
     assert args.run(args) == 0
     out = capsys.readouterr().out
     assert "campaigns: sample-dual, sample-emulated" in out
-    assert "files: 14 written, 0 unchanged, 0 removed" in out
+    assert re.search(r"files: [1-9]\d* written, 0 unchanged, 0 removed", out)
     assert "mkdocs build --strict" in out
 
 
@@ -247,7 +255,7 @@ def test_mkdocs_renders_both_languages_without_a_warning(clone: Path, filled: bo
     ko = {path.relative_to(site) for path in site.glob("**/index.html") if path.relative_to(site).parts[0] != "en"}
     en = {path.relative_to(site / "en") for path in (site / "en").glob("**/index.html")}
     assert ko == en
-    assert len(ko) == (6 if filled else 4)
+    assert len(ko) == len(list((clone / "site_src" / "ko").rglob("*.md")))
     assert '<html lang="ko"' in (site / "index.html").read_text(encoding="utf-8")
     assert '<html lang="en"' in (site / "en" / "index.html").read_text(encoding="utf-8")
     assert_no_other_host(site)
@@ -264,7 +272,7 @@ def assert_no_other_host(site: Path) -> None:
         assert "@import" not in text, path
         for link in text.split("<link ")[1:]:
             kind, _, _ = link.partition(">")
-            assert 'href="http' not in kind or 'rel="canonical"' in kind or 'rel="alternate"' in kind, kind
+            assert 'href="http' not in kind or 'rel="canonical"' in kind or 'rel="alternate ' in kind, kind
 
 
 def test_a_failure_that_a_later_attempt_made_good_is_not_shown_as_one(tmp_path: Path) -> None:

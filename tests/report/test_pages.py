@@ -5,6 +5,7 @@ UPDATE_GOLDEN=1 pytest tests/report/test_pages.py writes the golden pages again;
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -25,28 +26,30 @@ from collector.core.rows import Failure, Row
 from collector.core.schema import TABLES
 from collector.core.units import METRICS, UNITS_KO
 from collector.report import meanings_ko
-from collector.report.build import TEMPLATES
-from collector.report.pages import LANGUAGES, Campaign, pages
+from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
+from collector.report.pages import Campaign, pages
+from collector.report.published_files import Published
 from collector.report.text import CAUSE_LIMIT
+from collector.report.words import LANGUAGES
 from tests.report import published_sample, sample
+from tests.report.test_figures import NAMES
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
 LOADER = FileSystemLoader(TEMPLATES)
 
 
-def page(campaign: Campaign, language: str = "en") -> str:
-    return pages([campaign], LOADER, language)[f"campaigns/{campaign.name}.md"]
+def site(*campaigns: Campaign, language: str = "en", published: Published | None = None) -> dict[str, str]:
+    return pages(campaigns, LOADER, language, published)
+
+
+def page(campaign: Campaign, language: str = "en", name: str = "index") -> str:
+    """Return a page of a campaign: its article, its cells or its data."""
+    return site(campaign, language=language)[f"campaigns/{campaign.name}/{name}.md"]
 
 
 def campaign_of(rows: list[Row], failures: list[Failure] | None = None) -> Campaign:
-    return Campaign(
-        name="sample-dual",
-        rows=tuple(rows),
-        failures=tuple(failures or ()),
-        positions=(),
-        plan_text=None,
-        host_text=None,
-    )
+    return Campaign(name="sample-dual", rows=tuple(rows), failures=tuple(failures or ()))
 
 
 def html(text: str) -> str:
@@ -74,44 +77,56 @@ class Structure(HTMLParser):
 
 # --- golden pages ----------------------------------------------------------------------------------------
 
+
+def approved(text: str, name: str) -> str:
+    """Return the golden page, written anew first where that is asked for."""
+    golden = GOLDEN / f"{name}.md"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(text, encoding="utf-8")
+    return golden.read_text(encoding="utf-8")
+
+
 GOLDEN_PAGES = {
-    "home": ("index.md", True),
-    "home-empty": ("index.md", False),
-    "campaigns": ("campaigns/index.md", True),
-    "sample-dual": ("campaigns/sample-dual.md", True),
-    "sample-emulated": ("campaigns/sample-emulated.md", True),
+    "home": "index.md",
+    "campaigns": "campaigns/index.md",
+    "sample-dual": "campaigns/sample-dual/index.md",
+    "sample-dual-cells": "campaigns/sample-dual/cells.md",
+    "sample-dual-data": "campaigns/sample-dual/data.md",
+    "sample-emulated": "campaigns/sample-emulated/index.md",
+    "published": "published.md",
+    "method": "method.md",
+    "glossary": "glossary.md",
+    "not-measured": "not-measured.md",
+    "source": "source.md",
 }
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", GOLDEN_PAGES)
 def test_pages_are_as_they_were_read_and_approved(name: str, language: str) -> None:
-    path, filled = GOLDEN_PAGES[name]
-    text = pages([sample.dual(), sample.emulated()] if filled else [], LOADER, language)[path]
-    golden = GOLDEN / f"{name}.{language}.md"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
-
-
-#: Campaigns, figures.
-PUBLISHED_PAGES = {
-    "published": (True, True),
-    "published-no-campaign": (False, True),
-    "published-empty": (False, False),
-}
+    text = filled(language)[GOLDEN_PAGES[name]]
+    assert text == approved(text, f"{name}.{language}")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", PUBLISHED_PAGES)
-def test_pages_of_published_figures_are_as_they_were_read_and_approved(name: str, language: str) -> None:
-    filled, figures = PUBLISHED_PAGES[name]
-    campaigns = [sample.dual(), sample.emulated()] if filled else []
-    text = pages(campaigns, LOADER, language, published_sample.published() if figures else None)["published.md"]
-    golden = GOLDEN / f"{name}.{language}.md"
-    if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "path"), [("home-empty", "index.md"), ("published-empty", "published.md")])
+def test_a_site_without_any_data_is_as_it_was_read_and_approved(name: str, path: str, language: str) -> None:
+    text = site(language=language)[path]
+    assert text == approved(text, f"{name}.{language}")
+
+
+@cache
+def committed(language: str) -> dict[str, str]:
+    """Return the pages of what is in data/."""
+    campaigns = [read_campaign(ROOT / "data" / name) for name in campaign_names(ROOT / "data")]
+    return site(*campaigns, language=language, published=read_published(ROOT / "data" / "published"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("study", ["published", "dual-3090"])
+def test_the_articles_of_the_reference_are_as_they_were_read_and_approved(study: str, language: str) -> None:
+    text = committed(language)[f"campaigns/{study}/index.md"]
+    assert text == approved(text, f"article-{study}.{language}")
 
 
 @pytest.mark.parametrize("campaign", [sample.dual(), sample.emulated()], ids=lambda one: one.name)
@@ -124,34 +139,58 @@ def test_the_samples_on_disk_are_what_the_factory_makes(campaign: Campaign) -> N
 # --- both languages --------------------------------------------------------------------------------------
 
 FIGURE = re.compile(r"\d+(?:\.\d+)?")
+DATA_ELEMENT = re.compile(r"<data .*?</data>")
 
 
+@cache
 def filled(language: str) -> dict[str, str]:
-    return pages([sample.dual(), sample.emulated()], LOADER, language, published_sample.published())
+    return site(sample.dual(), sample.emulated(), language=language, published=published_sample.published())
 
 
-@pytest.mark.parametrize(
-    "name", ["index.md", "published.md", "campaigns/sample-dual.md", "campaigns/sample-emulated.md"]
-)
-def test_both_languages_show_the_same_figures(name: str) -> None:
-    ko, en = (filled(language)[name] for language in LANGUAGES)
-    assert Counter(FIGURE.findall(ko)) == Counter(FIGURE.findall(en))
+def texts_of(made: dict[str, str]) -> dict[str, str]:
+    """Return the pages alone: the data of charts are files beside them."""
+    return {name: text for name, text in made.items() if name.endswith(".md")}
+
+
+def test_both_languages_show_the_same_figures_on_every_page() -> None:
+    ko, en = (texts_of(filled(language)) for language in LANGUAGES)
+    for name in ko:
+        figures = FIGURE if name == "published.md" else DATA_ELEMENT
+        assert Counter(figures.findall(ko[name])) == Counter(figures.findall(en[name])), name
+
+
+def test_the_articles_of_the_reference_show_the_same_figures_in_both_languages() -> None:
+    for study in ("published", "dual-3090"):
+        ko, en = (DATA_ELEMENT.findall(committed(one)[f"campaigns/{study}/index.md"]) for one in LANGUAGES)
+        assert Counter(ko) == Counter(en)
+
+
+#: What a page is built of; words may be emphasised or set in code in one language alone.
+BUILT_OF = {"h1", "h2", "h3", "h4", "table", "tr", "th", "td", "figure", "svg", "path", "rect", "data", "details", "dt"}
 
 
 def test_both_languages_have_the_same_pages_ids_and_links() -> None:
-    ko, en = (filled(language) for language in LANGUAGES)
+    ko, en = (texts_of(filled(language)) for language in LANGUAGES)
     assert list(ko) == list(en)
     for name in ko:
-        assert Structure(html(ko[name])).elements == Structure(html(en[name])).elements
+        found = [
+            [one for one in Structure(html(text[name])).elements if one[0] in BUILT_OF or one[1] or one[2]]
+            for text in (ko, en)
+        ]
+        assert found[0] == found[1], name
+
+
+QUOTED = r'"((?:[^"\\]|\\.)*)"'
 
 
 def test_the_words_of_the_templates_hold_no_figures() -> None:
     """A typed figure goes stale; 1 is the ratio of no difference, 0 the value that a missing one is not."""
-    for template in sorted(TEMPLATES.glob("*.j2")):
+    for template in sorted(TEMPLATES.rglob("*.j2")):
         text = template.read_text(encoding="utf-8")
-        pairs = re.findall(r'\bt\(\s*"([^"]*)",\s*"([^"]*)"', text)
-        assert len(pairs) == len(re.findall(r"\bt\(", text))
-        figures = {figure for pair in pairs for words in pair for figure in FIGURE.findall(words)}
+        pairs = re.findall(rf"\bt\(\s*{QUOTED},\s*{QUOTED}", text)
+        assert len(pairs) == len(re.findall(r"\bt\(", text)), template.name
+        words = (re.sub(r"<code>.*?</code>", "", word) for pair in pairs for word in pair)
+        figures = {figure for word in words for figure in FIGURE.findall(NAMES.sub("", word))}
         assert figures <= {"0", "1"}, template.name
 
 
@@ -169,7 +208,7 @@ def test_korean_words_are_complete_and_none_is_stale() -> None:
     assert set(meanings_ko.SOURCES) <= {one["source"] for one in columns}
     symbols = {"", "s", "ms", "tok/s", "GiB", "J", "W", "MHz", "°C", "bytes", "%"}
     units = {one["unit"] for one in columns} | {metric.unit for metric in METRICS}
-    assert units - symbols == set(UNITS_KO)
+    assert units - symbols <= set(UNITS_KO)
 
 
 def test_every_displayed_metric_is_a_column_of_a_row() -> None:
@@ -185,56 +224,58 @@ def test_the_dictionary_names_every_column_and_category(language: str) -> None:
     assert {f"category-{name}" for name in CATEGORIES} <= ids
 
 
-# --- campaigns that lack something -----------------------------------------------------------------------
+# --- campaigns that lack something, or have much of it ---------------------------------------------------
+
+SPECULATING: dict[str, Any] = {"speculation": "mtp", "num_speculative_tokens": 4, "tokens_per_step": 3.4}
+#: The anchors of an article's sections: they stand on every article, whatever it has.
+ANCHORS = [
+    "summary", "setup", "speculation", "causes", "drafters", "prompts", "kv-cache", "interconnect", "latency", "energy",
+    "failures", "recommendations", "scope",
+]  # fmt: skip
 
 
-def test_a_campaign_without_speculation_says_that_there_is_no_pair() -> None:
-    text = page(sample.emulated())
-    assert "There is no pair to compare." in text
-    assert "This campaign holds no configuration with speculative decoding." in text
-    assert "<svg" not in text
+def bare(**changes: Any) -> Row:
+    """Return a row that has nothing but what every row must have."""
+    row = sample.make_row(**changes)
+    missing: dict[str, Any] = {item.name: None for item in fields(row) if item.default is None}
+    return replace(row, **missing)
 
 
-def test_a_single_row_with_speculation_says_what_its_partner_lacks() -> None:
-    text = page(campaign_of([sample.make_row(speculation="mtp", num_speculative_tokens=4, tokens_per_step=3.4)]))
-    assert "No pair can be compared; the table says why." in text
-    assert "not comparable: no measurement without speculation" in text
-    assert "<svg" not in text
+LACKING = {
+    "nothing": campaign_of([]),
+    "all failed": campaign_of([], [sample.make_failure()]),
+    "one row": campaign_of([sample.make_row()]),
+    "one row with speculation": campaign_of([sample.make_row(**SPECULATING)]),
+    "no pair": sample.emulated(),
+    "only failed checks": campaign_of(
+        [sample.make_row(checks="throttled"), sample.make_row(checks="token_mismatch", **SPECULATING)]
+    ),
+    "missing columns": campaign_of([bare(), bare(**SPECULATING), bare(kv_cache_dtype="fp8_e5m2")]),
+}
 
 
-def test_a_single_pair_is_told_in_one_sentence() -> None:
-    rows = [
-        sample.make_row(system_throughput_tok_s=50.0),
-        sample.make_row(system_throughput_tok_s=80.0, speculation="mtp", num_speculative_tokens=4, tokens_per_step=3.4),
-    ]
-    assert "<figcaption>alpha-30b, mtp k=4: a gain at every concurrency compared: 1.60× at 1</figcaption>" in page(
-        campaign_of(rows)
-    )
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", LACKING)
+def test_an_article_has_all_sections_and_says_what_it_lacks(name: str, language: str) -> None:
+    made = texts_of(site(LACKING[name], language=language))
+    structure = Structure(html(made[f"campaigns/{LACKING[name].name}/index.md"]))
+    if name != "nothing":
+        assert [named for tag, named, _ in structure.elements if tag == "h2"] == ANCHORS
+    for path, text in made.items():
+        words = " ".join(Structure(html(text)).words)
+        assert not re.search(r"\b(None(?! of)|nan|inf|undefined)\b", words), path
 
 
-def test_a_campaign_in_which_everything_failed_shows_the_failures() -> None:
-    text = page(campaign_of([], [sample.make_failure()]))
-    assert "No row was measured: every configuration failed." in text
-    assert "No cell was measured." in text
+def test_a_campaign_in_which_everything_failed_shows_the_failures_and_no_chart() -> None:
+    text = page(LACKING["all failed"])
     assert "CUDA out of memory" in text
+    assert "<svg" not in text
 
 
-def test_a_campaign_without_rows_and_failures_is_a_page_all_the_same() -> None:
-    assert "This campaign has no rows yet." in page(campaign_of([]))
-
-
-def test_a_row_with_a_failed_check_is_hollow_and_names_it() -> None:
-    row = sample.make_row(checks="throttled prefix_hits")
-    text = page(campaign_of([row]))
-    assert f'<tr id="row-{row.row_id}" class="hollow">' in text
-    assert "not comparable: throttled, prefix_hits" in text
-
-
-def test_a_missing_value_is_a_dash_that_is_read_out() -> None:
-    text = page(campaign_of([replace(sample.make_row(), ttft_mean_s=None)]))
-    dash = '<td class="n"><span aria-hidden="true">–</span><span class="unseen">{}</span></td>'
-    assert text.count(dash.format("not measured")) == 1
-    assert text.count(dash.format("not applicable")) == 2  # acceptance, without speculation
+def test_a_row_with_a_failed_check_feeds_no_figure() -> None:
+    row, other = LACKING["only failed checks"].rows
+    figures = DATA_ELEMENT.findall(page(LACKING["only failed checks"]))
+    assert not [one for one in figures if 'class="f"' in one and (row.row_id in one or other.row_id in one)]
 
 
 def test_rows_of_each_provenance_are_marked_as_such() -> None:
@@ -243,21 +284,36 @@ def test_rows_of_each_provenance_are_marked_as_such() -> None:
         assert f'<div class="provenance provenance-{provenance}" role="note">' in text
 
 
-def test_other_prompts_get_a_chart_of_their_own() -> None:
-    speculation = {"speculation": "mtp", "num_speculative_tokens": 4, "tokens_per_step": 3.4}
-    rows = [
-        sample.make_row(**changes, prompt_set=prompt_set)
-        for prompt_set in ("synthetic", "general")
-        for changes in ({}, speculation)
-    ]
-    text = page(campaign_of(rows))
-    assert text.count("<figure") == 2
-    assert '<p class="panel">prompts general</p>' in text
-
-
 def test_configurations_that_differ_only_in_flags_do_not_look_alike() -> None:
-    text = page(campaign_of([sample.make_row(), sample.make_row(extra_flags="--enforce-eager")]))
-    assert "alpha-30b · speculation off · extra flags --enforce-eager" in text
+    text = page(campaign_of([sample.make_row(), sample.make_row(extra_flags="--enforce-eager")]), name="cells")
+    headings = re.findall(r"^## (.*?) \{", text, re.MULTILINE)
+    assert len(set(headings)) == len(headings) == 2
+
+
+def many(models: int, configurations: int) -> Campaign:
+    """Return a campaign of so many models, so many configurations of each, on and off at two concurrencies."""
+    return campaign_of(
+        [
+            sample.make_row(model=f"model-{model}", max_num_seqs=seqs, concurrency=c, requests=4 * c, **way)
+            for model in range(models)
+            for seqs in range(1, configurations + 1)
+            for way in ({}, SPECULATING)
+            for c in (1, 8)
+        ]
+    )
+
+
+#: A page that is heavier than this in Markdown takes a phone seconds to lay out; the cells page has every column.
+ARTICLE_LIMIT, CELLS_LIMIT = 3_000_000, 6_000_000
+
+
+@pytest.mark.parametrize("campaign", [many(40, 1), many(1, 150)], ids=["40 models", "300 configurations"])
+def test_a_large_campaign_gives_pages_that_can_be_read(campaign: Campaign) -> None:
+    article, cells = page(campaign), page(campaign, name="cells")
+    assert len(article.encode()) < ARTICLE_LIMIT
+    assert len(cells.encode()) < CELLS_LIMIT
+    summary = article.split("{: #summary }")[1].split("{: #setup }")[0]
+    assert summary.count('class="name"') < 40
 
 
 # --- texts that try to break a page ----------------------------------------------------------------------
@@ -293,19 +349,25 @@ def with_text(text: str) -> Campaign:
         checks_not_run="x",
     )
     failure = sample.make_failure(cause=text, log=text, phase=text, model=text, nvlink=text)
+    failure = replace(failure, failure_id="f", configuration_id="g")
     filled = campaign_of([row, replace(row, **told, row_id="b", configuration_id="b"), other], [failure])
-    return replace(filled, plan_text=f"a\n\n{text}\n", host_text=f'{{"a": "{text}"}}')
+    return replace(filled, plan_text=f"a\n\n{text}\n", host_text=json.dumps({"a": text}))
 
 
 @cache
-def tame_elements() -> list[tuple[str, str | None, str | None]]:
-    return Structure(html(page(with_text("tame")))).elements
+def tame_elements() -> dict[str, list[tuple[str, str | None, str | None]]]:
+    return {name: elements(text) for name, text in texts_of(site(with_text("tame"))).items()}
+
+
+def elements(text: str) -> list[tuple[str, str | None, str | None]]:
+    """Return the elements of a page; a drawing breaks its labels by their length."""
+    return Structure(html(re.sub(r"(<svg\b[^>]*>).*?</svg>", r"\1</svg>", text, flags=re.DOTALL))).elements
 
 
 def assert_unbroken(text: str) -> None:
-    found = page(with_text(text))
-    assert Structure(html(found)).elements == tame_elements()
-    assert not [sign for sign in found if sign in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\x00\x1b"]
+    for name, found in texts_of(site(with_text(text))).items():
+        assert elements(found) == tame_elements()[name], name
+        assert not [sign for sign in found if sign in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\x00\x1b"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -329,11 +391,10 @@ def test_unseen_characters_are_made_visible() -> None:
     assert "⟨U+202E⟩evil" in page(campaign_of([], [sample.make_failure(cause="\u202eevil")]))
 
 
-def test_a_long_cause_is_cut_and_the_log_is_named() -> None:
-    text = page(campaign_of([], [sample.make_failure(cause="x" * (CAUSE_LIMIT + 1), log="logs/long.log")]))
-    assert "x" * CAUSE_LIMIT + "…</code>" in text
-    assert "Cut here; the stored log has all of it." in text
-    assert '<code dir="auto">logs/long.log</code>' in text
+def test_a_long_cause_is_cut() -> None:
+    text = page(campaign_of([], [sample.make_failure(cause="x" * 10_000)]))
+    assert "x" * CAUSE_LIMIT + "…" in text
+    assert "x" * (CAUSE_LIMIT + 1) not in text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

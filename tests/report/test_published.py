@@ -12,9 +12,10 @@ from jinja2 import FileSystemLoader
 from collector.core.dimensions import Link
 from collector.core.roofline import Efficiencies
 from collector.report.build import PROFILE, TEMPLATES, read_campaign, read_published
-from collector.report.pages import LANGUAGES, Campaign, pages
+from collector.report.pages import Campaign, pages
 from collector.report.parameters import EFFICIENCIES, LINK, parameter_lines
 from collector.report.published_files import Published
+from collector.report.words import LANGUAGES
 from tests.report import published_sample, sample
 from tests.report.test_build import ROOT
 
@@ -42,7 +43,7 @@ def test_a_figure_stands_beside_its_rows_with_the_printed_precision() -> None:
     (line,) = re.findall(r"<tr><td>F4</td>.*?</tr>", page(), re.DOTALL)
     # (101.2 + 100.1) / (57.6 + 57.9) = 1.743; printed 1.77
     assert '<td class="n">1.77</td>\n<td class="n"><b>1.74</b></td><td>×</td><td class="n">-1.5 %</td>' in line
-    assert sorted(re.findall(r'href="\.\./campaigns/sample-dual/#row-(\w+)"', line)) == sorted(proof)
+    assert sorted(re.findall(r'href="\.\./campaigns/sample-dual/cells/#row-(\w+)"', line)) == sorted(proof)
 
 
 def test_a_row_whose_check_failed_feeds_no_comparison() -> None:

@@ -1,0 +1,201 @@
+"""What to set: verdicts by rule, their conditions, and the flags of the rows that they rest on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from collector.analysis import acceptance, recommend, repeats
+from collector.analysis.batching import TTFT_TARGETS_S, Batching, Choice
+from collector.analysis.quantity import Quantity
+from collector.analysis.recommend import Advice, Judged
+from collector.analysis.study import Study
+from collector.core.rows import Row
+from collector.report.sections.parts.conditions import conditions, spread_note
+from collector.report.sections.parts.pair_labels import labels, ordered
+from collector.report.tables import Label, label_of
+from collector.report.words import Words
+
+PROMPTS = "prompt_set"
+#: With more models than this each one's advice is folded away; the table of all verdicts stays.
+OPEN_MODELS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """A verdict with the label of what was compared, and the backends of both sides where they differ."""
+
+    label: Label
+    judged: Judged
+    backends: tuple[str, str] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Verdicts of one factor that say the same for the same reason."""
+
+    told: tuple[Told, ...]
+
+    @property
+    def first(self) -> Told:
+        return self.told[0]
+
+    @property
+    def ways(self) -> dict[Label, list[str]]:
+        """Return the ways that differ in more than their prompts, each with its prompts where those vary."""
+        found: dict[Label, list[str]] = {}
+        for one in self.told:
+            varying = dict(one.label.varying)
+            prompts = varying.pop(PROMPTS, None)
+            way = replace(one.label, varying=tuple(varying.items()))
+            found.setdefault(way, []).extend([prompts] if prompts else [])
+        return found
+
+    @property
+    def least(self) -> Quantity:
+        return min((one.judged.least for one in self.told), key=lambda one: one.value)
+
+    @property
+    def most(self) -> Quantity:
+        return max((one.judged.most for one in self.told), key=lambda one: one.value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flags:
+    """What to paste, and for which concurrencies of the row that holds it."""
+
+    concurrencies: tuple[int, ...]
+    choices: tuple[Choice, ...]
+    label: Label
+    text: str
+
+    @property
+    def has_variable(self) -> bool:
+        return "${" in self.text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """The advice for one model as the page shows it."""
+
+    advice: Advice
+    speculation: tuple[Group, ...]
+    kv_cache: tuple[Group, ...]
+    nvlink: tuple[Group, ...]
+    batching: Label | None
+    flags: tuple[Flags, ...]
+    conditions: tuple[str, ...]
+
+    @property
+    def told(self) -> tuple[tuple[str, Told], ...]:
+        return tuple(
+            (name, one)
+            for name, found in (("speculation", self.speculation), ("kv_cache", self.kv_cache), ("nvlink", self.nvlink))
+            for group in found
+            for one in group.told
+        )
+
+
+def section(study: Study, words: Words) -> dict[str, Any]:
+    """Return what the section's template is rendered from."""
+    noise, found = recommend.advice(study)
+    shown = cards(study, found, words)
+    return {
+        "noise": noise,
+        "cards": shown,
+        "open": len(shown) <= OPEN_MODELS,
+        "rules": [rule.verdict for rule in recommend.RULES],
+        "concurrencies": sorted({stage.concurrency for one in found if one.batching for stage in one.batching.stages}),
+        "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
+        "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
+        "limits": limits(),
+    }
+
+
+def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ...]:
+    """Return the advice of each model with its labels, conditions and flags."""
+    rows = {row.row_id: row for row in study.rows}
+    return tuple(_card(study, one, rows, words) for one in found)
+
+
+def limits() -> dict[str, Any]:
+    """Return the thresholds of the rules, by the names under which a page prints them."""
+    return {
+        "analysis.repeats.LEAST_EFFECT": repeats.LEAST_EFFECT,
+        "analysis.repeats.NOISE_MULTIPLE": repeats.NOISE_MULTIPLE,
+        "analysis.repeats.UNKNOWN_ERROR": repeats.UNKNOWN_ERROR,
+        "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
+        "analysis.batching.TTFT_TARGETS_S": TTFT_TARGETS_S,
+    }
+
+
+def _card(study: Study, found: Advice, rows: Mapping[str, Row], words: Words) -> Card:
+    pairs = [one.pair for one in found.judged]
+    note = (spread_note(study, pairs, words),) if pairs else ()
+    return Card(
+        advice=found,
+        speculation=_told(found.speculation, rows),
+        kv_cache=_told(found.kv_cache, rows),
+        nvlink=_told(found.nvlink, rows),
+        batching=_label_of_batching(found),
+        flags=_flags(found.choices, found.batching),
+        conditions=(*conditions(study, words, pairs, found.model), *note),
+    )
+
+
+def _told(found: Sequence[Judged], rows: Mapping[str, Row]) -> tuple[Group, ...]:
+    by_pair = {id(one.pair): one for one in found}
+    pairs = ordered(one.pair for one in by_pair.values())
+    grouped: dict[Any, list[Told]] = {}
+    for pair, label in zip(pairs, labels(pairs), strict=True):
+        one = by_pair[id(pair)]
+        told = Told(label=label, judged=one, backends=_backends(one, rows))
+        accepted = one.evidence.acceptance.value if one.verdict == "withheld" and one.evidence.acceptance else None
+        same = (one.verdict, one.edge, one.evidence.within_noise, one.evidence.mixed, told.backends, accepted)
+        grouped.setdefault(same, []).append(told)
+    return tuple(Group(told=tuple(own)) for own in grouped.values())
+
+
+def _backends(judged: Judged, rows: Mapping[str, Row]) -> tuple[str, str] | None:
+    """Return the attention backends without and with the factor, where they are not the same."""
+    points = [point for point in judged.pair.measured if judged.counts(point.concurrency)]
+    off = _backends_of((name for point in points for name in point.row_ids_off), rows)
+    on = _backends_of((name for point in points for name in point.row_ids_on), rows)
+    return (off, on) if off and on and off != on else None
+
+
+def _backends_of(ids: Iterable[str], rows: Mapping[str, Row]) -> str:
+    return ", ".join(sorted({row.attention_backend or "" for name in ids if (row := rows.get(name))} - {""}))
+
+
+def _label_of_batching(found: Advice) -> Label | None:
+    if found.batching is None:
+        return None
+    of = found.batching.labels
+    varying = (("kv_cache_dtype", of.kv_cache_dtype),) if of.kv_cache_dtype else ()
+    return Label(model=found.model, speculation=of.speculation or "", k=of.num_speculative_tokens, varying=varying)
+
+
+def _flags(choices: Sequence[Choice], batching: Batching | None) -> tuple[Flags, ...]:
+    """Put the concurrencies with one configuration together. What holds under load limits the sequences, too."""
+    grouped: dict[str, list[Choice]] = {}
+    for one in choices:
+        grouped.setdefault(one.row.configuration_id, []).append(one)
+    highest = max((one.concurrency for one in choices), default=0)
+    return tuple(
+        Flags(
+            concurrencies=tuple(one.concurrency for one in own),
+            choices=tuple(own),
+            label=label_of(own[0].row, ("kv_cache_dtype",)),
+            text=_pasted(own[-1], batching.most if batching and own[-1].concurrency == highest else None),
+        )
+        for own in grouped.values()
+    )
+
+
+def _pasted(choice: Choice, most: int | None) -> str:
+    """Return flags for a shell, one a line."""
+    lines = [f"{flag} {shlex.quote(value)}" for flag, value in choice.arguments(most)]
+    return " \\\n".join([*lines, *([choice.row.extra_flags] if choice.row.extra_flags else [])])

@@ -1,0 +1,219 @@
+"""Every number on an article's page is made again here, from the CSV alone, by what it says of itself.
+
+Only pandas reads the tables here; nothing of collector.analysis is used, so that a wrong formula shows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from jinja2 import FileSystemLoader
+
+from collector.core.units import DISPLAYED
+from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
+from collector.report.pages import pages
+from collector.report.words import LANGUAGES, VALUE_DIGITS
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+CAMPAIGNS = campaign_names(DATA)
+ARTICLES = [*CAMPAIGNS, "published"]
+
+#: The pages around the articles.
+AROUND = [
+    *(f"campaigns/{name}/cells.md" for name in CAMPAIGNS),
+    *(f"campaigns/{name}/data.md" for name in ARTICLES),
+    *("method.md", "glossary.md", "not-measured.md", "source.md"),
+]
+
+#: Text in these is no prose of ours: code, names of data, drawings, what a chart is drawn from.
+NOT_PROSE = {"code", "pre", "svg", "time", "style", "template", "script", "data"}
+#: Classes of what data give: a name, and a table of columns as the CSV has them.
+RAW = {"name", "raw"}
+VOID = {"br", "hr", "img", "input", "link", "meta", "source", "wbr", "col"}
+#: Digits that are part of a name of the field.
+NAMES = re.compile(
+    r"p(50|95|99)|fp8(_e\w+)?|W4A16|W8A8(-INT8)?|BF16|bf16|FP8|INT8|UTF-8|SHA-256|ISO 8601|H\.?264|NV4|x16|x4|Gen3|e5m2"
+)
+
+
+class Page(HTMLParser):
+    """The numbers of a page with what they say of themselves, and its prose without them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.numbers: list[tuple[dict[str, str], str]] = []
+        self.prose: list[str] = []
+        self._open: list[tuple[str, dict[str, str]]] = []
+        self.feed(re.sub(r"<!--.*?-->|\{: #[\w-]+ \}", "", text, flags=re.DOTALL))
+        assert not self._open, f"not closed: {self._open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self._open.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open, f"</{tag}> closes nothing"
+        opened, _ = self._open.pop()
+        assert opened == tag, f"<{opened}> closed by </{tag}>"
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_data(self, data: str) -> None:
+        for tag, attrs in reversed(self._open):
+            if tag == "data":
+                self.numbers.append((attrs, data))
+                return
+        if not any(tag in NOT_PROSE or RAW & set(attrs.get("class", "").split()) for tag, attrs in self._open):
+            self.prose.append(data)
+
+
+@cache
+def every_page(language: str) -> dict[str, str]:
+    campaigns = [read_campaign(DATA / one) for one in CAMPAIGNS]
+    return pages(campaigns, FileSystemLoader(TEMPLATES), language, read_published(DATA / "published"))
+
+
+def markdown_of(path: str, language: str) -> str:
+    return every_page(language)[path].split("---\n", 2)[2]
+
+
+@pytest.fixture(scope="module", params=[(name, language) for name in ARTICLES for language in LANGUAGES], ids="-".join)
+def shown(request: pytest.FixtureRequest) -> tuple[str, Page]:
+    name, language = request.param
+    return name, Page(markdown_of(f"campaigns/{name}/index.md", language))
+
+
+@pytest.fixture(scope="module", params=[(path, language) for path in AROUND for language in LANGUAGES], ids=" ".join)
+def around(request: pytest.FixtureRequest) -> Page:
+    return Page(markdown_of(*request.param))
+
+
+# --- the independent computation --------------------------------------------------------------------------
+
+
+@cache
+def rows_of(name: str) -> pd.DataFrame:
+    """Return the rows of a campaign; of what was published, the figures, each in a column named by its metric."""
+    if name == "published":
+        figures = figures_of()
+        values = {metric: figures["value"].where(figures["metric"] == metric) for metric in figures["metric"].unique()}
+        return figures.assign(checks=float("nan"), **values)
+    return pd.read_csv(DATA / name / "rows.csv", keep_default_na=False, na_values=[""]).set_index("row_id")
+
+
+@cache
+def figures_of() -> pd.DataFrame:
+    return pd.read_csv(DATA / "published" / "figures.csv").set_index("figure_id")
+
+
+def good(rows: pd.DataFrame, ids: str, columns: list[str]) -> pd.DataFrame:
+    found = rows.loc[ids.split()]
+    assert found["checks"].isna().all(), f"rows with a failed check feed a figure: {ids}"
+    known = found[columns].notna()
+    # A published figure is one number, so an expression of two metrics names two figures.
+    assert (known.any() if "metric" in rows else known.all()).all(), f"rows without {columns} feed a figure: {ids}"
+    assert found["provenance"].nunique() == 1, "provenances are mixed in one figure"
+    return found
+
+
+def mean(rows: pd.DataFrame, ids: str, of: str) -> float:
+    """Return an expression of columns, each standing for its mean."""
+    columns = re.findall(r"[a-z]\w*", of)
+    means = good(rows, ids, columns)[columns].mean().to_dict()
+    return float(pd.eval(of, local_dict=means))  # type: ignore[arg-type]
+
+
+def pooled(rows: pd.DataFrame, ids: str, of: str) -> float:
+    numerator, denominator = of.split("/")
+    found = good(rows, ids, [numerator, denominator])
+    return float(found[numerator].sum() / found[denominator].sum())
+
+
+BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
+    "mean": lambda rows, at: mean(rows, at["data-rows"], at["data-of"]),
+    "least": lambda rows, at: float(good(rows, at["data-rows"], [at["data-of"]])[at["data-of"]].min()),
+    "most": lambda rows, at: float(good(rows, at["data-rows"], [at["data-of"]])[at["data-of"]].max()),
+    "ratio": lambda rows, at: mean(rows, at["data-rows"], at["data-of"]) / mean(rows, at["data-base"], at["data-of"]),
+    "gain": lambda rows, at: (
+        100 * mean(rows, at["data-rows"], at["data-of"]) / mean(rows, at["data-base"], at["data-of"]) - 100
+    ),
+    "difference": lambda rows, at: (
+        mean(rows, at["data-rows"], at["data-of"]) - mean(rows, at["data-base"], at["data-of"])
+    ),
+    "pooled": lambda rows, at: pooled(rows, at["data-rows"], at["data-of"]),
+}
+BY_FIGURES: dict[str, Callable[[float], float]] = {
+    "published": lambda value: value,
+    "published_gain": lambda value: 100 * (value - 1),
+    "published_ratio": lambda value: 1 + value / 100,
+}
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace(",", "").removeprefix("+"))
+
+
+def made_again(at: dict[str, str], name: str) -> float:
+    if at["data-by"] in BY_FIGURES:
+        figures = figures_of()
+        assert figures["metric"][at["data-rows"]] == at["data-of"]
+        return BY_FIGURES[at["data-by"]](float(figures["value"][at["data-rows"]]))
+    return BY_ROWS[at["data-by"]](rows_of(name), at)
+
+
+def test_every_figure_is_what_its_rows_give(shown: tuple[str, Page]) -> None:
+    name, page = shown
+    figures = [(at, text) for at, text in page.numbers if at["class"] == "f"]
+    assert figures, "an article without figures proves nothing"
+    for at, text in figures:
+        again = made_again(at, name)
+        if "value" in at:
+            assert float(at["value"]) == pytest.approx(again, rel=10.0 ** (1 - VALUE_DIGITS)), at
+        metric = DISPLAYED.get(at.get("data-as", ""))
+        scale, digits = (metric.scale, metric.digits) if metric else (1.0, len(text.partition(".")[2]))
+        assert abs(number(text) - again * scale) <= 0.5000001 * 10.0**-digits, (at, text, again)
+
+
+def test_every_setting_is_a_value_of_its_column(shown: tuple[str, Page]) -> None:
+    name, page = shown
+    table = figures_of() if name == "published" else rows_of(name)
+    for at, text in page.numbers:
+        if at["class"] == "s":
+            found = {str(one) for one in pd.to_numeric(table[at["data-of"]]).dropna().astype(int)}
+            assert text in found, at
+
+
+def assert_thresholds(page: Page) -> None:
+    for at, text in page.numbers:
+        if at["class"] == "c":
+            module, _, constant = at["data-of"].rpartition(".")
+            value = getattr(importlib.import_module(f"collector.{module}"), constant)
+            allowed = value if isinstance(value, tuple) else (value,)
+            scale = 100 if at.get("data-scale") == "%" else 1
+            assert any(number(text) == pytest.approx(one * scale) for one in allowed), at
+
+
+def assert_no_digits(page: Page) -> None:
+    for text in page.prose:
+        assert not re.search(r"\d", NAMES.sub("", text)), text.strip()
+
+
+def test_every_threshold_is_the_constant_that_the_code_uses(shown: tuple[str, Page]) -> None:
+    assert_thresholds(shown[1])
+
+
+def test_no_digit_stands_in_prose_outside_the_filters(shown: tuple[str, Page]) -> None:
+    assert_no_digits(shown[1])
+
+
+def test_the_pages_around_an_article_hold_to_the_same_rules(around: Page) -> None:
+    assert_thresholds(around)
+    assert_no_digits(around)
