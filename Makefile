@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The pages are made by `collector build` just before; the notice is about the theme's end of life (ARCHITECTURE.md).
 SITE := COLLECTOR_PAGES_BUILT=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: install demo test check lint site serve real benchmark calibrate clean
+.PHONY: install demo test check lint site browser screenshots serve real benchmark calibrate clean
 
 install: $(VENV)/installed
 
@@ -39,6 +39,14 @@ site: install
 	$(BIN)/collector build
 	$(SITE) build --strict
 	$(SITE) build --strict -f mkdocs.en.yml
+
+# The built site in a real Chromium (it says so if there is none): errors, charts, search, phone, print, links.
+browser: site
+	$(BIN)/python -m pytest -q -m browser tests/browser
+
+# The pictures of README, from the built site.
+screenshots: site
+	$(BIN)/python -m tests.browser.screenshots
 
 serve: install
 	$(BIN)/collector build

@@ -1,16 +1,17 @@
 """MkDocs hooks for comfort; a build without them gives the same pages.
 
-While `mkdocs serve` runs they make the pages again when data, templates or code change. They also give each
-page's head the address of the same page in the other language, where the theme alone names the home page.
+While `mkdocs serve` runs they make the pages again when data, templates or code change. They also date the build
+by its data instead of the clock, so that the same data always give the same bytes.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
 
 ROOT = Path(__file__).resolve().parent
 WATCHED = ("data", "templates", "site_src/common", "collector/report", "collector/analysis")
@@ -24,6 +25,7 @@ def on_config(config: Any) -> Any:
         from collector.report.build import build_site
 
         build_site(ROOT / "data", ROOT / "site_src")
+    os.environ.setdefault("SOURCE_DATE_EPOCH", str(int(newest_row(Path(config.docs_dir)))))
     return config
 
 
@@ -34,7 +36,11 @@ def on_serve(server: Any, **_: Any) -> Any:
     return server
 
 
-def on_page_context(context: Any, page: Any, config: Any, **_: Any) -> Any:
-    for other in config.extra.get("alternate", []):
-        other["link"] = urljoin(config.site_url, other["root"]) + page.url
-    return context
+def newest_row(pages: Path) -> float:
+    """Seconds since 1970 at which the newest row that the pages offer was measured; 0 without rows."""
+    newest = 0.0
+    for path in pages.glob("campaigns/*/files/rows.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                newest = max(newest, datetime.fromisoformat(row["measured_at"]).timestamp())
+    return newest
