@@ -49,3 +49,11 @@ def folder(site: Path = SITE) -> str:
     first = re.search(r"<loc>(.*?)</loc>", (site / "sitemap.xml").read_text(encoding="utf-8"))
     assert first, f"{site}/sitemap.xml names no page"
     return urlparse(first.group(1)).path
+
+
+def first_article(all_pages: list[Page], language: str) -> Page:
+    """Return an article with charts."""
+    articles = [page for page in all_pages if page.is_article and page.language == language]
+    found = [page for page in articles if "chart-figure" in page.html]
+    assert found, f"no article in {language!r} has a chart"
+    return found[0]

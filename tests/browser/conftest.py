@@ -11,11 +11,10 @@ from playwright.sync_api import Browser, BrowserContext, sync_playwright
 from playwright.sync_api import Page as Tab
 
 from tests.browser.built import SITE, Page, folder, pages
+from tests.browser.reading import Visit, reader, visit_all
 from tests.browser.server import Served, serving
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-DESKTOP = (1440, 900)
 
 
 def browser_path() -> str:
@@ -51,15 +50,16 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def visits(browser: Browser, served: Served, all_pages: list[Page]) -> dict[str, Visit]:
+    """What a reader noted about every page; each was opened once."""
+    return visit_all(browser, served, all_pages)
+
+
 @pytest.fixture
 def context(browser: Browser, served: Served) -> Iterator[BrowserContext]:
-    """A reader with a desktop, a light screen and no history. `tab.goto("en/")` is relative to the site."""
-    width, height = DESKTOP
-    reader = browser.new_context(
-        base_url=served.address, viewport={"width": width, "height": height}, reduced_motion="reduce"
-    )
-    yield reader
-    reader.close()
+    with reader(browser, served) as context:
+        yield context
 
 
 @pytest.fixture

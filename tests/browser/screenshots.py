@@ -11,9 +11,8 @@ from base64 import b64decode
 
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.built import ROOT, SITE, folder, pages
+from tests.browser.built import ROOT, SITE, first_article, folder, pages
 from tests.browser.conftest import browser_path
-from tests.browser.looking import first_article
 from tests.browser.server import serving
 
 FOLDER = ROOT / "docs" / "screenshots"

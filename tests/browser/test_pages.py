@@ -1,39 +1,21 @@
-"""Every page, in both languages: loads without an error, fits a phone, says all without JavaScript."""
+"""Every page, in both languages: loads without an error, fits a phone, can be read by all, and without JavaScript."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Request, Response
+from playwright.sync_api import Browser
 from playwright.sync_api import Page as Tab
 
-from tests.browser.built import Page
-from tests.browser.looking import OPEN_DETAILS, look
+from tests.browser.built import Page, first_article
+from tests.browser.reading import Visit, reader
 from tests.browser.server import Served
 
 pytestmark = pytest.mark.browser
 
-#: The narrowest phone in common use, in CSS pixels.
-PHONE = (360, 740)
-
-#: What sticks out to the right of the screen although no frame of its own scrolls, outermost first.
-WIDER_THAN_SCREEN = """() => {
-  const screen = document.scrollingElement;
-  if (screen.scrollWidth <= innerWidth) return [];
-  const wide = [...document.querySelectorAll('main *')].filter(one => {
-    if (one.closest('.scroll') && !one.matches('.scroll')) return false;
-    return one.getBoundingClientRect().right > innerWidth + 1;
-  });
-  return [`${screen.scrollWidth} of ${innerWidth} px`, ...wide.slice(0, 3).map(one => one.outerHTML.slice(0, 120))];
-}"""
-
-#: Headers of tables meant to sort that are no buttons.
-UNSORTABLE = """() => [...document.querySelectorAll('[data-sortable] thead tr:last-child th, th.sort')]
-  .filter(one => !one.querySelector('button')).map(one => `cannot sort by ${one.textContent}`)"""
-
 #: How many figures and tables a page has, and which of them show nothing: a figure without a drawing in sight, a
-#: table without an area. What is folded counts by its summary, which must be in sight.
+#: table without an area. What is folded counts by the outermost closed summary, which must be in sight.
 CONTENT = """() => {
   const seen = one => { const box = one.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   const folds = one => {
@@ -51,69 +33,44 @@ CONTENT = """() => {
 }"""
 
 
-def test_every_page_starts_without_error_and_asks_nobody_else(
-    context: BrowserContext, all_pages: list[Page], served: Served
-) -> None:
-    problems: list[str] = []
-
-    def on_request(request: Request) -> None:
-        if not request.url.startswith((served.address, "data:", "blob:")):
-            problems.append(f"asks another host: {request.url}")
-
-    def on_response(response: Response) -> None:
-        if response.status >= 400:
-            problems.append(f"{response.status}: {response.url}")
-
-    def on_console(message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
-            problems.append(f"{message.type}: {message.text}")
-
-    context.on("request", on_request)
-    context.on("response", on_response)
-    context.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
-    context.on("console", on_console)
-    context.on("weberror", lambda error: problems.append(f"exception: {error.error}"))
-
-    def examine(_: Page) -> list[str]:
-        tab.wait_for_load_state("networkidle")
-        found = [*problems, *tab.evaluate(UNSORTABLE)]
-        problems.clear()
-        return found
-
-    tab = context.new_page()
-    assert look(tab, all_pages, examine) == {}
+def noted(visits: dict[str, Visit], what: str) -> dict[str, list[str]]:
+    """Return the pages about which something was noted, the first few things each."""
+    return {path: getattr(one, what)[:3] for path, one in visits.items() if getattr(one, what)}
 
 
-def test_no_page_scrolls_sideways_on_a_phone(context: BrowserContext, all_pages: list[Page]) -> None:
-    tab = context.new_page()
-    width, height = PHONE
-    tab.set_viewport_size({"width": width, "height": height})
+def test_every_page_starts_without_error_and_asks_nobody_else(visits: dict[str, Visit]) -> None:
+    assert noted(visits, "errors") == {}
 
-    def examine(_: Page) -> list[str]:
-        tab.evaluate(OPEN_DETAILS)
-        return list(tab.evaluate(WIDER_THAN_SCREEN))
 
-    assert look(tab, all_pages, examine) == {}
+def test_no_page_scrolls_sideways_on_a_phone(visits: dict[str, Visit]) -> None:
+    assert noted(visits, "wide") == {}
+
+
+def test_axe_finds_nothing_serious_on_any_page(visits: dict[str, Visit]) -> None:
+    assert noted(visits, "faults") == {}
+
+
+def test_every_table_meant_to_sort_does(visits: dict[str, Visit]) -> None:
+    assert noted(visits, "unsortable") == {}
 
 
 def test_without_javascript_every_figure_and_table_is_there(
     browser: Browser, tab: Tab, all_pages: list[Page], served: Served
 ) -> None:
-    plain = browser.new_context(base_url=served.address, java_script_enabled=False)
-    reader = plain.new_page()
-    found = {}
-
-    def examine(page: Page) -> list[str]:
-        found[page.path] = reader.evaluate(CONTENT)
-        return list(found[page.path]["empty"])
-
-    problems = look(reader, all_pages, examine)
-    plain.close()
-    assert problems == {}
-    for page in all_pages:
-        if page.is_article:
-            tab.goto(page.path)
-            assert tab.evaluate(CONTENT) == found[page.path]
+    """Of the Korean pages; the English ones have the same parts, as the ids below show."""
+    korean = [page for page in all_pages if page.language == "ko"]
+    plain = {}
+    with reader(browser, served, java_script_enabled=False) as context:
+        without = context.new_page()
+        for page in korean:
+            without.goto(page.path)
+            plain[page.path] = without.evaluate(CONTENT)
+    assert {path: content["empty"] for path, content in plain.items() if content["empty"]} == {}
+    article = first_article(korean, "ko")
+    tab.goto(article.path)
+    assert tab.evaluate(CONTENT) == plain[article.path]
+    assert plain[article.path]["figures"]
+    assert plain[article.path]["tables"]
 
 
 def test_both_languages_have_the_same_pages_with_the_same_ids(all_pages: list[Page]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from io import BytesIO
 
 import pytest
@@ -10,8 +11,8 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
-from tests.browser.built import Page
-from tests.browser.looking import THEME, first_article
+from tests.browser.built import Page, first_article
+from tests.browser.reading import THEME
 
 pytestmark = pytest.mark.browser
 
@@ -19,12 +20,12 @@ pytestmark = pytest.mark.browser
 TEXTS_OF_DRAWINGS = """() => [...document.querySelectorAll('.chart-figure .chart text')]
   .filter(one => one.getBoundingClientRect().height)
   .flatMap(one => one.children.length ? [...one.childNodes] : [one]).map(one => one.textContent)"""
-FOLDED_CELLS = "[...document.querySelectorAll('details:not(.contents) td')].map(one => one.textContent)"
+#: Of numbers alone, since they stand on one line: extracted lines of neighbouring cells mix.
+FOLDED_CELLS = "[...document.querySelectorAll('details:not(.contents) td.n')].map(one => one.innerText)"
 
 
-@pytest.mark.parametrize("language", ["ko", "en"])
-def test_an_article_prints_with_charts_and_folded_tables(tab: Tab, all_pages: list[Page], language: str) -> None:
-    tab.goto(first_article(all_pages, language).path)
+def test_an_article_prints_with_charts_and_folded_tables(tab: Tab, all_pages: list[Page]) -> None:
+    tab.goto(first_article(all_pages, "ko").path)
     tab.click(THEME)
     expect(tab.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
     tab.emulate_media(media="print")
@@ -38,6 +39,7 @@ def test_an_article_prints_with_charts_and_folded_tables(tab: Tab, all_pages: li
     printed = squeezed("".join(sheet.extract_text() for sheet in sheets))
     assert len(sheets) > 1
     assert drawn
+    assert folded
     assert [text for text in drawn if squeezed(text) not in printed] == []
     assert [text for text in folded if squeezed(text) not in printed] == []
 
@@ -48,5 +50,5 @@ def is_dark(colour: str) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """Without white space, which a PDF holds as places only."""
-    return re.sub(r"\s", "", text)
+    """Letters and digits alone: a PDF holds spaces as places, joins letters and swaps dashes for like ones."""
+    return re.sub(r"\W", "", unicodedata.normalize("NFKC", text))

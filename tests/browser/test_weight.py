@@ -17,7 +17,7 @@ HEAVIEST_ARTICLE = 150_000
 
 
 #: Nothing more is asked for once this long has passed without a request, seconds.
-QUIET_S = 1.5
+QUIET_S = 1.0
 
 
 def settled(tab: Tab, served: Served) -> dict[str, int]:
