@@ -17,8 +17,8 @@ CAUSE_LIMIT = 500
 UNSEEN = ("Cc", "Cf", "Cs")
 
 
-#: What HTML or Markdown may take for markup; an underscore only where a word begins or ends.
-_MARKUP = re.compile(r"[&<>\"'\\`*\[\]{}#~|!]|(?<![^\W_])_|_(?![^\W_])")
+#: What HTML or Markdown may take for markup: an underscore where a word begins or ends, some signs at the beginning.
+_MARKUP = re.compile(r"[&<>\"'\\`*\[\]{}~|!]|\A#|\A[=+-](?=\s|\Z)|(?<![^\W_])_|_(?![^\W_])")
 
 
 def escaped(text: str) -> Markup:
