@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import BaseLoader, Environment, StrictUndefined
 
-from collector.core.units import METRICS, SPECULATION_RATIO, fixed, unit_name
+from collector.core.units import unit_name
 from collector.report import figure
 from collector.report.text import brief, preformatted
 from collector.report.words import Words, counted_only, shown
@@ -30,11 +30,7 @@ def environment(loader: BaseLoader, language: str) -> Environment:
         "language": language,
         "t": words.t,
         "words": words,
-        "metrics": METRICS,
-        "ratio_text": SPECULATION_RATIO.text,
-        "tok_s_text": METRICS[0].text,
         "unit": lambda unit: unit_name(unit, language),
-        "place": lambda value: fixed(value, 1),
     }
     return made
 
