@@ -51,6 +51,7 @@ async def unless_ended(engine: Running, work: Awaitable[Result]) -> Result:
     try:
         await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done() and not task.done():
+            ended.result()  # raises where its end cannot be seen any more
             raise MeasurementError(category=None, phase="", cause="the engine ended")
         return await task
     finally:

@@ -23,6 +23,7 @@ from collector.measure import evidence, journal, telling
 from collector.measure.clock import Clock, stamp
 from collector.measure.engines.interface import End, Kind, Launch, Running
 from collector.measure.failed import MeasurementError
+from collector.measure.files import start_log
 from collector.measure.host import Host
 from collector.measure.ready import Ready, unless_ended, wait_ready
 from collector.measure.scrape import parse
@@ -57,8 +58,13 @@ class Job:
 
 
 async def sweep(job: Job) -> None:
-    """Measure what the plan asks for and the campaign does not have yet."""
+    """Measure what the plan asks for and the campaign does not have yet.
+
+    Raises NoMoreEnginesError where no further start is possible.
+    """
     job.journal.note(journal.SWEEP_STARTED, collector_version=__version__, plan_digest=job.plan.digest)
+    wanted = [run for run in job.plan.runs if remaining(job, run)]
+    await job.kind.prepare(job.store.folder, job.plan, wanted, job.variables, job.tell)
     total = len(job.plan.runs)
     for number, run in enumerate(job.plan.runs, start=1):
         stages = remaining(job, run)
@@ -106,7 +112,7 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     """Start an engine, measure its stages, end it; a failure becomes a line and the sweep goes on."""
     identity = run.configuration.configuration_id
     number = job.journal.attempts(identity, run.repeat) + 1
-    log = job.store.logs / f"{identity}-r{run.repeat}-a{number}.log"
+    log = job.store.logs / start_log(identity, run.repeat, number)
     attempt = Attempt(run=run, number=number, log=log, began=job.clock.monotonic())
     job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number)
     launch = Launch(
