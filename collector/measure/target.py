@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import httpx
@@ -16,9 +17,6 @@ from collector.measure.client import Answer, Client, encoded
 QUICK_S = 10.0
 #: vLLM closes an idle connection after 5 s; dropping it earlier avoids sending into a closing one.
 KEEP_ALIVE_S = 3.0
-
-#: A transport builds a TLS context even for plain HTTP, 20 ms each; all share this one.
-_TLS = ssl.create_default_context()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,10 +31,16 @@ class Target:
         return Client(self.transport() if self.transport else _network(), self.base_url, self.headers, timeout_s)
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return one context for all: a transport builds its own even for plain HTTP, 20 ms each."""
+    return ssl.create_default_context()
+
+
 def _network() -> httpx.AsyncBaseTransport:
     return httpx.AsyncHTTPTransport(
         limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S),
-        verify=_TLS,
+        verify=_tls(),
         trust_env=False,  # a proxy from the environment must not stand between client and engine
     )
 
