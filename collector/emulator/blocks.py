@@ -145,15 +145,20 @@ class KvCache:
         return max(0, needed - have) * len(self._windows)
 
     def _extend(self, request: Request, tokens: int) -> None:
-        needed = -(-tokens // self.block_size)
-        for table in request.tables:
-            if len(table) < needed:
-                table.extend(self._take(needed - len(table)))
-        request.capacity = max(needed, len(request.tables[0])) * self.block_size
+        """Give every group as many blocks as so many tokens need; the tables stay of one length."""
+        tables = request.tables
+        missing = -(-tokens // self.block_size) - len(tables[0])
+        if missing > 0:
+            taken = self._take(missing * len(tables))
+            for group, table in enumerate(tables):
+                table.extend(taken[group * missing : (group + 1) * missing])
+        request.capacity = len(tables[0]) * self.block_size
 
     def _take(self, count: int) -> list[int]:
-        taken = self._blank[: -count - 1 : -1]
-        del self._blank[-count:]
+        taken: list[int] = []
+        if self._blank:
+            taken = self._blank[: -count - 1 : -1]
+            del self._blank[-count:]
         if len(taken) < count:
             unused = [self._known.popitem(last=False)[0] for _ in range(count - len(taken))]
             self._prefixes.forget(unused)
