@@ -111,7 +111,10 @@ def _timeout(reason: str, status: int | None) -> MeasurementError:
 
 
 async def _agrees(client: Client, run: Run) -> tuple[dict[str, Any], int | None]:
-    """Return what GET /version answers and the longest sequence. An engine that is another than the plan says gives false rows."""
+    """Return what GET /version answers and the longest sequence.
+
+    An engine that is another than the plan says gives false rows.
+    """
     wanted, model = run.configuration.version, run.configuration.model
     try:
         statement: dict[str, Any] = await get_json(client, "/version")

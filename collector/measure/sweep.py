@@ -53,9 +53,13 @@ class Job:
     retry_failed: bool = False
 
     def provenance(self, ready: Ready | None, log: str) -> str:
-        """Return what a row is. The embedded engine may also be reached over a port: then it says so itself."""
-        emulated = self.kind_name == "emulated" or (ready is not None and ready.emulated) or is_emulated(log)
-        return "emulated" if emulated else "measured"
+        """Return what a row is. The embedded engine may also be reached over a port: then it says so itself.
+
+        A start that failed before it could say anything is what the rows of its campaign are.
+        """
+        said = self.kind_name == "emulated" or (ready is not None and ready.emulated) or is_emulated(log)
+        unsaid = ready is None and any(row.provenance == "emulated" for row in self.store.rows)
+        return "emulated" if said or unsaid else "measured"
 
 
 async def sweep(job: Job) -> None:

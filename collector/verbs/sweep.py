@@ -41,7 +41,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     text = read_text(args.plan)
     plan = parse_plan(text, str(args.plan))
-    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind)
+    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind, plan, os.environ)
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
     setting = setting_of(kind_name, plan)

@@ -11,6 +11,7 @@ import os
 import sys
 
 from collector.cli import main
+from collector.core.engine_log import EMULATES
 
 MIB = 2**20
 PASSED_ON = ("host", "port", "kv-cache-dtype", "tensor-parallel-size", "max-model-len", "max-num-seqs")
@@ -38,6 +39,7 @@ def serve(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    print(EMULATES, flush=True)
     if told("EXIT"):
         print("ValueError: told to end at once", flush=True)
         sys.exit(int(told("EXIT") or 1))

@@ -109,9 +109,7 @@ def _packages(site: Path) -> list[Path]:
 def _libraries(binaries: Iterable[Path]) -> Iterator[Path]:
     """Yield the shared libraries that binaries are linked with, but for those that lie among their own files."""
     done = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, check=False)
-    for found in {*re.findall(r"(?:=> )?(/\S+) \(0x", done.stdout)}:
-        path = Path(found)
-        if path.is_relative_to("/lib") or path.is_relative_to("/usr") or path.is_relative_to("/lib64"):
-            yield path
-        elif path.is_relative_to(sys.base_prefix):
+    systems = ("/lib", "/lib64", "/usr", sys.base_prefix)
+    for path in map(Path, {*re.findall(r"(?:=> )?(/\S+) \(0x", done.stdout)}):
+        if any(path.is_relative_to(one) for one in systems):
             yield path

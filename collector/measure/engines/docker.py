@@ -85,18 +85,18 @@ async def prepare(
         await in_thread(lambda: containers.clear(api, campaign, secrets, told))
         for image in dict.fromkeys(run.configuration.image for run in runs):
             if image and plan.engine.container.pull == "missing":
-                await _fetch(api, image, told)
+                await _fetch(api, image, tell, told)
     except MeasurementError as error:
         raise NoMoreEnginesError(error.cause) from error
     finally:
         api.close()
 
 
-async def _fetch(api: Any, image: str, tell: Callable[[str], None]) -> None:
+async def _fetch(api: Any, image: str, tell: Callable[[str], None], from_thread: Callable[[str], None]) -> None:
     try:
         if await in_thread(lambda: digest_of(api, image)) is None:
             tell(f"pulling {image}")
-            await in_thread(lambda: pull(api, image, tell))
+            await in_thread(lambda: pull(api, image, from_thread))
     except MeasurementError as error:
         tell(f"    {error.cause}")
 
