@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,7 +48,13 @@ def connect(variables: Mapping[str, str]) -> Any:
     import docker
 
     address = address_of(variables)
-    with translated(f"reach the Docker daemon at {address}"):
+    doing = f"reach the Docker daemon at {address}"
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:  # the package leaves a socket open that it could not connect
+            probe.connect(urlsplit(address).path)
+    except OSError as error:
+        raise _gone(doing, error) from error
+    with translated(doing):
         return docker.APIClient(base_url=address, version="auto", timeout=API_TIMEOUT_S)
 
 
@@ -74,9 +81,7 @@ def translated(doing: str) -> Iterator[None]:
     ) as error:
         if any(isinstance(one, TimeoutError) for one in _roots(error)):
             raise failed(f"cannot {doing}: the daemon did not answer within {API_TIMEOUT_S} s") from error
-        raise DaemonGoneError(
-            category="container", phase="launch", cause=f"cannot {doing}: {_why_gone(error)}", retryable=True
-        ) from error
+        raise _gone(doing, error) from error
 
 
 #: Words of the daemon, what they come to, and what to do. The first that fits; retryable throughout, since each is a
@@ -128,6 +133,11 @@ def refused(doing: str, status: int | None, words: str) -> MeasurementError:
 
 def failed(cause: str, category: str = "container") -> MeasurementError:
     return MeasurementError(category=category, phase="launch", cause=cause, retryable=True)
+
+
+def _gone(doing: str, error: BaseException) -> DaemonGoneError:
+    cause = f"cannot {doing}: {_why_gone(error)}"
+    return DaemonGoneError(category="container", phase="launch", cause=cause, retryable=True)
 
 
 def _why_gone(error: BaseException) -> str:

@@ -21,8 +21,8 @@ from collector.core.plan_schema import Engine
 from collector.core.secrets import secret_values
 from collector.core.window import Telemetry
 from collector.measure.engines import containers
-from collector.measure.engines.daemon import DaemonGoneError, address_of, connect, failed, in_thread, translated
-from collector.measure.engines.images import digest_of, pull
+from collector.measure.engines.daemon import DaemonGoneError, address_of, connect, in_thread, translated
+from collector.measure.engines.images import digest_of, pull, resolved
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError, NoMoreEnginesError
 from collector.measure.log_copy import size_of, text_of
@@ -129,7 +129,7 @@ async def _start(api: Any, launch: Launch) -> DockerEngine:
     secrets = _secrets(engine, variables)
     await in_thread(lambda: containers.clear(api, campaign, secrets, lambda _: None))
     image = launch.configuration.image or ""
-    digest = await in_thread(lambda: _image(api, image, engine.container.pull))
+    digest = await in_thread(lambda: resolved(api, image, engine.container.pull))
     labels = containers.start_labels(campaign, launch.configuration.configuration_id, launch.repeat, launch.attempt)
     spec = _spec(launch.configuration, engine, variables, labels)
     for mount in spec.mounts:
@@ -165,16 +165,6 @@ async def _undo(api: Any, starting: asyncio.Future[containers.Started]) -> None:
     with suppress(MeasurementError):
         started = await starting
         await in_thread(lambda: containers.remove(api, started.container))
-
-
-def _image(api: Any, image: str, pulling: str) -> str:
-    digest = digest_of(api, image)
-    if digest is None and pulling == "missing":
-        pull(api, image)
-        digest = digest_of(api, image)
-    if digest is None:
-        raise failed(f"no such image: {image} is not on this host, and the plan says pull: {pulling}")
-    return digest
 
 
 class DockerEngine:

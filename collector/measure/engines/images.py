@@ -45,8 +45,17 @@ def pull(api: Any, name: str, tell: Callable[[str], None] = lambda _: None) -> N
             if time.monotonic() - told_at >= TELL_EVERY_S:
                 told_at = time.monotonic()
                 tell(f"    pulling {name}: {progress}")
-    if digest_of(api, name) is None:
-        raise failed(f"cannot {doing}: the daemon said it was done, and the image is not there")
+
+
+def resolved(api: Any, name: str, pulling: str) -> str:
+    """Return the digest of an image, pulling it where `pulling` is `missing`. Raises MeasurementError without one."""
+    digest = digest_of(api, name)
+    if digest is None and pulling == "missing":
+        pull(api, name)
+        digest = digest_of(api, name)
+    if digest is None:
+        raise failed(f"no such image: {name} is not on this host, and the plan says pull: {pulling}")
+    return digest
 
 
 @dataclass(slots=True)
