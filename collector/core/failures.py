@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from collector.core.failure_log import (
-    QUIET,
-    Course,
-    Event,
-    Line,
-    course_of,
-    events_of,
-    read_lines,
-    until_stopped,
-)
-from collector.core.failure_rules import (
+from collector.core.failure_log import Course, Event, course_of, events_of
+from collector.core.failure_numbers import numbers_in, remedy_of
+from collector.core.failure_rules import RULES, Rule
+from collector.core.failure_text import QUIET, Line, excerpt, last_start, read_lines, until_stopped
+from collector.core.failure_words import (
     CATEGORIES,
     GPU_OOM,
     NOT_SAID,
@@ -30,10 +25,11 @@ from collector.core.failure_rules import (
     PHASE_FRAMES,
     PHASES,
     RETRYABLE,
-    RULES,
-    Rule,
-    numbers_in,
+    STEP_FRAMES,
 )
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 __all__ = ["CATEGORIES", "PHASES", "Verdict", "diagnose"]
 
@@ -50,10 +46,17 @@ class Verdict:
 
     category: str  # a word of CATEGORIES, or "ok"
     phase: str  # a word of PHASES: where it failed, or how far it came
-    cause: str  # the engine's own line; "" for ok
+    cause: str  # the engine's own line, or where its log ends; "" for ok
     numbers: Mapping[str, float]  # what the cause says in figures, units in the names
     retryable: bool  # a fault of the moment, not a property of the configuration
     candidates: tuple[str, ...]  # for `other`: the likeliest lines
+    silent: bool = False  # neither log nor exit code says that anything went wrong
+    starts: int = 1  # how many the log holds; the last one is judged
+
+    @property
+    def remedy(self) -> str:
+        """What would help, in one line."""
+        return remedy_of(self.category, self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,11 @@ class _Found:
     rule: Rule | None
     frames: Sequence[str]  # of everything that was raised while handling one another
     chain: Sequence[Event]
+
+    @property
+    def when(self) -> tuple[str, int]:
+        """What sorts by time, and by place where the clock is too coarse or missing."""
+        return self.event.stamp, self.event.line.number
 
     @property
     def category(self) -> str:
@@ -79,25 +87,29 @@ class _Found:
 
 
 def diagnose(
-    log: str,
+    log: str | bytes | mmap,
     *,
     exit_code: int | None = None,
     oom_killed: bool = False,
     was_ready: bool | None = None,
     stopped_at: int | None = None,
 ) -> Verdict:
-    """Name the cause of a failed start, or of a death while serving; `ok` where nothing shows either.
+    """Name the cause of a failed start, or of a death while serving; `ok` for an engine that came to be ready.
 
-    What follows `stopped_at` (a position in `log`), or the engine's own word that it was told to stop, does
-    not count, nor does an exit code that such a stop explains. With no sign in the log the exit code decides.
+    Of several starts in one log the last is judged. What follows `stopped_at` (a position in `log`), or the
+    engine's own word that it was told to stop, does not count, nor does an exit code that such a stop explains.
+    With no sign in the log the exit code decides; a log that just ends before the engine was ready is `other`.
     """
-    everything = list(read_lines(log if stopped_at is None else log[: max(stopped_at, 0)]))
+    log = log if stopped_at is None else log[: max(stopped_at, 0)]
+    raw = log.encode("utf-8", "replace") if isinstance(log, str) else log
+    start, starts = last_start(raw)
+    everything = list(read_lines(excerpt(raw, start)))
     lines = until_stopped(everything)
     if stopped_at is not None or (len(lines) < len(everything) and exit_code in STOP_CODES):
         exit_code = None
     course = course_of(lines)
     ready = course.ready_at is not None if was_ready is None else was_ready
-    found = _judged(events_of(lines, _is_fatal), course.echo)
+    found = sorted(_judged(events_of(lines, _is_fatal), course.echo), key=lambda each: each.when)
     lost = oom_killed or exit_code == HOST_OOM_CODE
     if ready:
         found = [each for each in found if each.event.line.number >= (course.ready_at or 0)]
@@ -107,7 +119,15 @@ def diagnose(
     else:
         root = _root(found)
         category = _unready(root, course, exit_code, lost=lost)
-    return _verdict(category, root, found, lines, course, ready=ready)
+    verdict = _verdict(category, root, found, lines, course, ready=ready)
+    ended = exit_code is None or exit_code == 0
+    if category == "other" and root is None and ended and not lost:
+        verdict = replace(verdict, cause=_ends_in(lines, verdict.phase), silent=True)
+    return replace(verdict, starts=starts, silent=verdict.silent or category == "ok")
+
+
+def _ends_in(lines: Sequence[Line], phase: str) -> str:
+    return f"the log ends in phase {phase}, before the engine was ready" if lines else "the log is empty"
 
 
 def _is_fatal(text: str) -> bool:
@@ -152,7 +172,7 @@ def _root(found: Sequence[_Found]) -> _Found | None:
     unknown = next((each for each in found if each.rule is None), None)
     after = [each for each in found if each.follows]
     first_ccl = next((each for each in after if each.category == "nccl_p2p"), None)
-    if unknown and not (first_ccl and first_ccl.event.line.number < unknown.event.line.number):
+    if unknown and not (first_ccl and first_ccl.when < unknown.when):
         return unknown
     return min(after, key=lambda each: RULES.index(each.rule) if each.rule else 0, default=None)
 
@@ -193,7 +213,7 @@ def _by_exit_code(exit_code: int) -> str:
         return "container"
     if exit_code < 0 or exit_code > 128:
         return "worker_died"
-    return "other" if exit_code else "ok"
+    return "other"
 
 
 def _verdict(
@@ -224,7 +244,8 @@ def _phase(root: _Found | None, lines: Sequence[Line], course: Course, *, ready:
     end = lines[-1].number if lines else 0
     reached = course.phase_at(root.event.line.number if root else end)
     if ready:
-        return reached if reached == "serving" else "ready"
+        by_request = root is not None and not STEP_FRAMES.isdisjoint(f.rpartition(":")[2] for f in root.frames)
+        return "serving" if reached == "serving" else "first_request" if course.bad_posts or by_request else "ready"
     if root is None:
         return reached
     names = (frame.rpartition(":")[2] for frame in reversed(root.frames))
