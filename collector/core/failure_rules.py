@@ -65,6 +65,12 @@ _CONTAINER = (
     # A daemon that has no room left is the disk's matter, not the runtime's.
     _rule("environment", r"daemon: .*no space left on device", kind="loose", retryable=True),
     _rule("container", r"error response from daemon|cannot connect to the docker daemon", kind="loose"),
+    _rule(
+        "container", r"docker daemon socket|docker\.sock|no matching manifest|invalid reference format", kind="loose"
+    ),
+    _rule(
+        "container", r"unresolvable CDI devices|executable file not found in|^(?:Error: )?(?:runc|crun)\b", kind="loose"
+    ),
     _rule("container", r"could not select device driver|(?:unknown|invalid) runtime (?:name|spec)", kind="loose"),
     _rule("container", r"OCI runtime \w+ failed|nvidia-container-cli:|exec format error", kind="loose"),
     _rule("container", r"pull access denied|manifest \S* ?(?:unknown|not found)|no such image", kind="loose"),
@@ -93,7 +99,8 @@ _SHM = (
 _HOST_MEMORY = (
     _rule("oom_host", r"oom-kill|Out of memory: Killed process|Memory cgroup out of memory", kind="loose"),
     _rule("oom_host", r"DefaultCPUAllocator: can't allocate|\[Errno 12\]|^MemoryError|std::bad_alloc", kind="loose"),
-    _rule("oom_host", r"^Killed$", kind="loose"),
+    _rule("oom_host", r"^Killed$|^\S+: line \d+: +\d+ Killed\b|Cannot allocate memory", kind="loose"),
+    _rule("oom_host", r"node running low on memory|^ray\.exceptions\.OutOfMemoryError", kind="loose", source="ray"),
 )
 
 _GPU_MEMORY = (
@@ -114,7 +121,10 @@ _GPU_MEMORY = (
     _rule("oom_weights", r"CUDA driver error: device not ready", phase="weights", within=r"marlin|weights"),
     _rule("oom_weights", r"torch_call_dispatcher\(\s*\"aten::empty", phase="weights", within=r"marlin|weights"),
     _rule(GPU_OOM, r"OutOfMemoryError|(?:CUDA|HIP|XPU) out of memory", kind="loose"),
-    _rule(GPU_OOM, r"CUDA (?:driver )?error: out of memory|Cuda failure.*out of memory|CUDA_ERROR_OUT_OF_MEMORY"),
+    _rule(GPU_OOM, r"CUDA (?:driver )?error: out of memory|CUDA_ERROR_OUT_OF_MEMORY", kind="loose"),
+    _rule(
+        GPU_OOM, r"Cuda failure.*out of memory|Triton Error \[CUDA\]: out of memory|cudaMalloc failed: out of memory"
+    ),
     _rule(GPU_OOM, r"CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDNN_STATUS_ALLOC_FAILED"),
 )
 
@@ -169,10 +179,23 @@ _MODEL = (
     _rule("trust_remote_code", r"requires you to execute the \w+ file", phase="config"),
     _rule("architecture", r"Model architectures? .* (?:are|is) not supported|does not recognize this architecture"),
     _rule("architecture", r"failed to be inspected|was supported in vLLM until|not supported in-tree anymore"),
+    _rule(
+        "architecture", r"(?:GGUF )?model with architecture \S+ is not supported|No model architectures are specified"
+    ),
     _rule("architecture", r"has no vLLM implementation|Unrecognized (?:configuration class|model in)"),
     _rule("architecture", r"no native vLLM implementation|Cannot find model module"),
     _rule("model_files", r"Cannot find any model weights|SafetensorError|deserializing header", phase="weights"),
     _rule("model_files", r"failed to tokenize reasoning strings|Can't load tokenizer|backend tokenizer"),
+    _rule("model_files", r"Consistency check failed|should be of size \d+ but|is not a valid JSON file"),
+    _rule("model_files", r"JSONDecodeError", within=r"transformers|tokenizer|weight_utils|huggingface"),
+    _rule(
+        "model_files",
+        r"Tokenizer class \S+ does not exist|Can't load (?:image |feature |video )?(?:processor|extractor)",
+    ),
+    _rule(
+        "model_files",
+        r"No such file or directory: '?\S*/(?:config|generation_config|preprocessor_config|\S*index)\.json",
+    ),
     _rule("model_files", r"PytorchStreamReader failed|invalid load key|not initialized from checkpoint"),
     _rule("model_files", r"not appear to have (?:a file|any files) named|Unable to load weights|git-lfs"),
     _rule("model_files", r"No such file or directory: '?\S*(?:\.safetensors|\.bin|\.gguf|tokenizer|\.model)"),
@@ -186,6 +209,14 @@ _MODEL_UNAVAILABLE = (
     _rule("model_unavailable", r"Max retries exceeded|MaxRetryError|NameResolution|name resolution", retryable=True),
     _rule("model_unavailable", r"\bConnectError|couldn't connect to 'https?://", retryable=True),
     _rule("model_unavailable", r"RepositoryNotFound|RevisionNotFound|EntryNotFound|404 Client Error"),
+    _rule(
+        "model_unavailable", r"(?:Repository|Revision|Entry) Not Found|Invalid (?:user token|username or password|cred)"
+    ),
+    _rule("model_unavailable", r"CAS service error|Reqwest\w* Error|hf_transfer.*(?:error|failed)", retryable=True),
+    _rule("model_unavailable", r"CERTIFICATE_VERIFY_FAILED|ProxyError", retryable=True),
+    _rule(
+        "model_unavailable", r"gaierror|not known", within=r"huggingface|hf_|requests/|httpx/|urllib3/", retryable=True
+    ),
     _rule("model_unavailable", r"HFValidationError|Repo id must be in the form|Invalid repository ID or local"),
     _rule("model_unavailable", r"appropriate cached snapshot|not a valid model identifier|HF_TOKEN"),
     _rule("model_unavailable", r"Can't load the configuration of|model .* (?:not found|does not exist)"),
@@ -207,6 +238,10 @@ _TENSOR_PARALLEL = (
     _rule("tensor_parallel", r"attention heads .*must be divisible by tensor parallel size", phase="config"),
     _rule("tensor_parallel", r"World size \(\d+\) is larger than the number of available GPUs", phase="config"),
     _rule("tensor_parallel", r"divisible by (?:the )?(?:tensor|tp[_ ]size|tp\b|world[_ ]size|num_partitions)"),
+    _rule(
+        "tensor_parallel",
+        r"(?:attention|kv|query|key/value) heads?\b.*(?:divisible|divide).*(?:tp|tensor|parallel|rank)",
+    ),
     _rule("tensor_parallel", r"AssertionError: \d+ is not divisible by \d+|exceeds assigned_physical_gpu_ids"),
     _rule("tensor_parallel", r"local rank \d+ is out of bounds|invalid device ordinal", phase="config"),
     _rule("tensor_parallel", r"required GPUs exceeds|tensor parallel size \(?\d+\)? (?:cannot|can't|must)"),
@@ -217,12 +252,46 @@ _TENSOR_PARALLEL = (
 _CLI_PARSER = (
     _rule("cli", r"^(?:vllm|python|[\w-]+\.py)[\w .-]*: error: ", phase="launch", kind="loose", source="argparse"),
     _rule("cli", r"Unknown attention backend: '|Unknown vLLM environment variable", phase="config"),
+    _rule("cli", r"^Error: (?:No such option|Invalid value|Missing)", phase="launch", kind="loose", source="click"),
     _rule("cli", r"Invalid value .* for VLLM_\w+|cannot be converted to <function", phase="launch"),
+    _rule("cli", r"JSONDecodeError", within=r"argparse|arg_utils|entrypoints/cli", phase="launch"),
+    _rule("cli", r"supplied chat template|Cannot set both|are mutually exclusive|Unknown dtype", phase="config"),
+)
+
+# Where the engine's own code refuses on purpose, the place names the kind. Not for errors of any other name:
+# a tensor's shape or a missing key there is a fault that nobody foresaw.
+_ON_PURPOSE = r"^\S*(?:ValueError|NotImplementedError|AssertionError): \S"
+_PLACE = (
+    _rule("speculation", _ON_PURPOSE, within=r"(?:config/speculative|/spec_decode/\S*)\.py:\S+$"),
+    _rule("quantization", _ON_PURPOSE, within=r"layers/quantization/\S*\.py:\S+$|fused_moe/oracle/\S+$"),
+    _rule(
+        "attention_backend",
+        _ON_PURPOSE,
+        within=r"v1/attention/(?:backends/|selector)\S*:(?:__init__|__post_init__|get_\w+|_?validate\w*|_cached\w*)$",
+    ),
+    _rule("cli", _ON_PURPOSE, within=r"(?:engine/arg_utils|/envs|argparse_utils|entrypoints/\S*cli\S*)\.py:\S+$"),
 )
 
 # A configuration's class refused it with no word that an earlier rule knows.
 _CONFIG = (
-    _rule("cli", r"validation errors? for \w+.*Input should be", phase="config", source="pydantic"),
+    _rule(
+        "cli",
+        r"validation errors? for \w+.*(?:Input should be|Unexpected keyword|Extra inputs|Field required)",
+        phase="config",
+    ),
+    # A message that tells the flag it is about, from where settings are checked.
+    _rule(
+        "cli",
+        r"(?:ValueError|AssertionError|Value error|Assertion failed).*(?:\B--[a-z][a-z-]{2,}|\bVLLM_[A-Z_]+)",
+        phase="config",
+        within=r"(?:vllm/config/\w+|pydantic/\S+|create_\w*config)\S*$",
+    ),
+    _rule(
+        "cli",
+        r"\b(?:max_num_batched_tokens|max_num_seqs|block_size)\b.*(?:must|should|smaller than|cannot)",
+        phase="config",
+        within=r"config\S*$",
+    ),
     _rule("cli", r"validation errors? for (?:Scheduler|Cache|Load|Lora|Compilation|EngineArgs)\w*", phase="config"),
 )
 
@@ -241,6 +310,11 @@ _JIT = (
     _rule("jit", r"vLLM failed to compile the model|torch_compile_cache|corrupted compil", phase="profile"),
     _rule("jit", r"\bnvcc\b.*(?:not found|fatal|Unknown option)|nvcc fatal|Could not find nvcc", kind="loose"),
     _rule("jit", r"ninja: build stopped|Ninja build failed|Error building extension|'ninja'", kind="loose"),
+    _rule(
+        "jit",
+        r"\b(?:cicc|ptxas|ninja|gcc|g\+\+|cc1plus|clang)\b.*not found|cannot find -l\w+|^collect2: ",
+        kind="loose",
+    ),
     _rule("jit", r"ptxas (?:fatal|error)|PTX assembly aborted|CUDA_HOME environment variable", kind="loose"),
     _rule("jit", r"Failed to find C compiler|fatal error: (?:Python|cuda\w*)\.h|cc1plus", kind="loose"),
     _rule("jit", r"torch\._(?:inductor|dynamo)\.exc\.|BackendCompilerFailed|InductorError"),
@@ -262,7 +336,7 @@ _CUDA = (
     ),
     _rule("nccl_p2p", r"Watchdog caught collective operation timeout", kind="follower loose"),
     _rule("nccl_p2p", r"DistBackendError|ProcessGroupNCCL.*(?:error|exception|abort)", kind="follower"),
-    _rule("cuda_driver", r"CUDA (?:driver )?error: |CUBLAS_STATUS_|cudaError"),
+    _rule("cuda_driver", r"CUDA (?:driver )?error: |CUBLAS_STATUS_|cudaError|CUDNN_STATUS_|Triton Error \[CUDA\]"),
 )
 
 _ENVIRONMENT = (
@@ -271,7 +345,11 @@ _ENVIRONMENT = (
     _rule("environment", r"is not found in LD_PRELOAD|cannot open shared object file|version `\w+'? not found"),
     _rule("environment", r"'_OpNamespace' '\w+' object has no attribute|_IncludedRouter"),
     _rule("environment", r"^(?:ModuleNotFoundError|ImportError)|cannot import name|PackageNotFoundError"),
-    _rule("environment", r"Read-only file system|^PermissionError|Permission denied: '"),
+    _rule("environment", r"Read-only file system|PermissionError|Permission denied|Cannot assign requested address"),
+    _rule("environment", r"(?:vllm|python3?): (?:command )?not found|No module named vllm", kind="loose"),
+    _rule("environment", r"binary incompatib|failed to import|compiled using NumPy|operator \S+::\S+ does not exist"),
+    _rule("environment", r"module '(?:torch|transformers|numpy|triton|flashinfer|fastapi)[\w.]*' has no attribute"),
+    _rule("environment", r"package is not (?:available|installed)|gaierror|Name or service not known"),
     # Last of the compiler's rules: an error of any name, raised inside its own code or its cache.
     _rule("jit", r"^\S*(?:Error|Exception)\b", within=r"(?:torch/_inductor|torch/_dynamo|vllm/compilation)/\S*$"),
 )
@@ -281,6 +359,8 @@ _WIDE = (
     _rule("kv_dtype", r"(?:fp8|int8|int4|nvfp4|e4m3|e5m2|turboquant)\w*[ -]kv[-_ ]?cache\b.*" + _NOT),
     _rule("kv_dtype", r"kv[-_ ]cache[-_ ](?:d?type|format)\b.*" + _NOT),
     _rule("kv_dtype", _NOT + r".*\b(?:kv[-_ ]cache[-_ ]d?type|type of kv[-_ ]cache)"),
+    _rule("kv_dtype", r"(?:fp8|int8|int4|nvfp4)\w*[ -]kv[-_ ]?cache\b.*(?:requires|needs|only)\b"),
+    _rule("kv_dtype", r"(?:invalid|unknown|only supports?) (?:kv[-_ ]cache[-_ ]d?type|\S+ kv[-_ ]cache[-_ ]d?type)"),
     _rule("kv_dtype", r"kv[-_ ]cache[-_ ]dtype\b.*(?:requires|only (?:supported|available)|needs)\b"),
     _rule("speculation", r"spec(?:ulative)?[ _-]?decod(?:e|ing)\b.*" + _NOT),
     _rule("speculation", _NOT + r".*\bspec(?:ulative)?[ _-]?decod(?:e|ing)"),
@@ -334,6 +414,7 @@ RULES: Final = (
     *_JIT,
     *_CUDA,
     *_ENVIRONMENT,
+    *_PLACE,
     *_CONFIG,
     *_FOLLOWERS,
 )
