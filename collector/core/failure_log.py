@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from collector.core.failure_text import QUIET, Line
-from collector.core.failure_words import DOWNLOAD, NOISE, PHASE_MARKS, QUOTED, STALLED, STARTS, STOPPED
+from collector.core.failure_words import DOWNLOAD, KV_LEFT, NOISE, PHASE_MARKS, QUOTED, STALLED, STARTS, STOPPED
 
 EVENTS_KEPT = 100  # at each end: a log of failed requests repeats itself
 LOOSE_TRIED = 3_000  # plain lines held against the rules: many, not all of a long log
@@ -58,6 +58,7 @@ class Course:
     bad: int = 0
     good_posts: int = 0
     bad_posts: int = 0
+    kv_line: str = ""  # what was left for KV, which the refusal does not repeat
     stalled: int = 0  # lines about a silent rank at the very end
     clocks: list[int] = field(default_factory=list)  # seconds of the day of the first and the last dated line
 
@@ -99,6 +100,7 @@ def course_of(lines: Iterable[Line]) -> Course:
         if line.level and line.level not in QUIET:
             continue
         phase = _phase_of(line.text)
+        course.kv_line = line.text if KV_LEFT in line.text else course.kv_line
         if any(mark in line.text for mark in _ECHOED):
             course.echo = " ".join([course.echo, *_ECHO.findall(line.text)])
         if answer := _ANSWER.search(line.text):

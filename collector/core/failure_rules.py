@@ -168,6 +168,7 @@ _SPECULATION = (
     _rule("speculation", r"Model Runner V2 (?:does not yet support|requires)", phase="config"),
     _rule("speculation", r"Arctic Inference is required|Synthetic acceptance not supported|Eagle3 is only"),
     # A bare assertion: blocks of drafted tokens that do not divide the hybrid cache's block.
+    _rule("speculation", r"^AssertionError$", within=r"/spec_decode/\S+$"),
     _rule("speculation", r"^AssertionError$", within=r"(?s)^(?!.*speculative_config=None).*kv_cache_coordinator"),
 )
 
@@ -196,6 +197,7 @@ _MODEL = (
         "model_files",
         r"No such file or directory: '?\S*/(?:config|generation_config|preprocessor_config|\S*index)\.json",
     ),
+    _rule("model_files", r"Converting from \w+ failed|sentencepiece_model|tokenizer\.model file"),
     _rule("model_files", r"PytorchStreamReader failed|invalid load key|not initialized from checkpoint"),
     _rule("model_files", r"not appear to have (?:a file|any files) named|Unable to load weights|git-lfs"),
     _rule("model_files", r"No such file or directory: '?\S*(?:\.safetensors|\.bin|\.gguf|tokenizer|\.model)"),
@@ -224,7 +226,10 @@ _MODEL_UNAVAILABLE = (
 )
 
 _QUANTIZATION = (
-    _rule("quantization", r"Unknown quantization method|quantization method \S+ is not supported for the current"),
+    _rule(
+        "quantization",
+        r"Cannot find the config file for \w+|Unknown quantization method|quantization method \S+ is not supported for the current",
+    ),
     _rule("quantization", r"is not supported for quantization method|quantization is currently not supported"),
     _rule("quantization", r"Quantization method .* does not match the quantization method", phase="config"),
     _rule("quantization", r"Failed to find a kernel that can implement|--linear-backend=", phase="weights"),
@@ -242,6 +247,7 @@ _TENSOR_PARALLEL = (
         "tensor_parallel",
         r"(?:attention|kv|query|key/value) heads?\b.*(?:divisible|divide).*(?:tp|tensor|parallel|rank)",
     ),
+    _rule("tensor_parallel", r"tensor[_ -]parallel[_ -]size\b.*(?:only \d+ GPU|GPUs? available|divi(?:sible|de))"),
     _rule("tensor_parallel", r"AssertionError: \d+ is not divisible by \d+|exceeds assigned_physical_gpu_ids"),
     _rule("tensor_parallel", r"local rank \d+ is out of bounds|invalid device ordinal", phase="config"),
     _rule("tensor_parallel", r"required GPUs exceeds|tensor parallel size \(?\d+\)? (?:cannot|can't|must)"),
@@ -255,7 +261,11 @@ _CLI_PARSER = (
     _rule("cli", r"^Error: (?:No such option|Invalid value|Missing)", phase="launch", kind="loose", source="click"),
     _rule("cli", r"Invalid value .* for VLLM_\w+|cannot be converted to <function", phase="launch"),
     _rule("cli", r"JSONDecodeError", within=r"argparse|arg_utils|entrypoints/cli", phase="launch"),
-    _rule("cli", r"supplied chat template|Cannot set both|are mutually exclusive|Unknown dtype", phase="config"),
+    _rule(
+        "cli",
+        r"supplied chat template|Cannot set both|are mutually exclusive|Unknown dtype|invalid .*\bparser: ",
+        phase="config",
+    ),
 )
 
 # Where the engine's own code refuses on purpose, the place names the kind. Not for errors of any other name:
@@ -272,8 +282,19 @@ _PLACE = (
     _rule("cli", _ON_PURPOSE, within=r"(?:engine/arg_utils|/envs|argparse_utils|entrypoints/\S*cli\S*)\.py:\S+$"),
 )
 
+# What the engine advises to change tells what it is about.
+_ADVICE = (
+    _rule("attention_backend", r"(?:different|another|other) (?:attention )?backend|--attention-backend"),
+    _rule("cli", r"^\S*Error: VLLM_[A-Z_]+\b.*(?:must|should|invalid|cannot|not)", phase="config"),
+)
+
 # A configuration's class refused it with no word that an earlier rule knows.
 _CONFIG = (
+    _rule(
+        "cli",
+        r"validation errors? for VllmConfig.*Value error.*\b[a-z]+_\w+\b.*\b(?:should|must|cannot|requires?|only)\b",
+        phase="config",
+    ),
     _rule(
         "cli",
         r"validation errors? for \w+.*(?:Input should be|Unexpected keyword|Extra inputs|Field required)",
@@ -349,7 +370,10 @@ _ENVIRONMENT = (
     _rule("environment", r"(?:vllm|python3?): (?:command )?not found|No module named vllm", kind="loose"),
     _rule("environment", r"binary incompatib|failed to import|compiled using NumPy|operator \S+::\S+ does not exist"),
     _rule("environment", r"module '(?:torch|transformers|numpy|triton|flashinfer|fastapi)[\w.]*' has no attribute"),
-    _rule("environment", r"package is not (?:available|installed)|gaierror|Name or service not known"),
+    _rule(
+        "environment",
+        r"package is not (?:available|installed)|please (?:install|update|upgrade) |gaierror|Name or service not known",
+    ),
     # Last of the compiler's rules: an error of any name, raised inside its own code or its cache.
     _rule("jit", r"^\S*(?:Error|Exception)\b", within=r"(?:torch/_inductor|torch/_dynamo|vllm/compilation)/\S*$"),
 )
@@ -370,6 +394,10 @@ _WIDE = (
     _rule(
         "quantization", r"No (?:\w+ )?(?:FP8|NVFP4|MXFP4|INT8) .*(?:kernel|backend)|Unsupported quant|No compiled \w+"
     ),
+    _rule("quantization", _NOT + r".*\b(?:quantiz\w+|marlin|awq|gptq|bitsandbytes|nvfp4|mxfp[48])\b"),
+    _rule(
+        "quantization", r"(?:unknown|invalid|unrecognized) .*\bquant(?:iz\w+)?[ _](?:algo|method|scheme|type|config)"
+    ),
     _rule("speculation", r"\b(?:dflash|dspark|eagle3?|medusa|mtp|drafter|draft model|ngram)\b.*" + _NOT),
     _rule("speculation", r"\b(?:dflash|dspark|eagle3?|mtp|drafter|draft model)\b.*(?:must|requires?|only)\b"),
 )
@@ -382,7 +410,11 @@ _FOLLOWERS = (
     _rule("timeout", r"DistStoreError|Socket Timeout|wait timeout after", kind="follower"),
     _rule("worker_died", r"Segmentation fault|Segfault encountered|terminate called", kind="follower loose"),
     _rule("worker_died", r"Fatal Python error|Aborted \(core dumped\)|SIG(?:SEGV|ABRT|KILL)\b", kind="follower loose"),
-    _rule("worker_died", r"died unexpectedly|process terminated abruptly", kind="follower loose"),
+    _rule(
+        "worker_died",
+        r"\bworker (?:\S+ )?(?:pid \d+ )?died\b|died unexpectedly|process terminated abruptly",
+        kind="follower loose",
+    ),
     _rule("worker_died", r"Connection (?:reset|closed) by|Broken ?Pipe|^EOFError|recvValue failed", kind="follower"),
     _rule(
         "worker_died",
@@ -415,6 +447,7 @@ RULES: Final = (
     *_CUDA,
     *_ENVIRONMENT,
     *_PLACE,
+    *_ADVICE,
     *_CONFIG,
     *_FOLLOWERS,
 )

@@ -79,6 +79,8 @@ OOM_BY_PHASE: Final[Mapping[str, str]] = {
 STARTS: Final = ("non-default args:", "args: Namespace(")
 """Printed once by every start, before anything can fail for the model's sake: a log with two holds two starts."""
 
+KV_LEFT: Final = "Available KV cache memory:"
+
 PHASE_MARKS: Final = (
     *((mark, "config") for mark in STARTS),
     ("Resolved architecture:", "config"),
@@ -93,7 +95,7 @@ PHASE_MARKS: Final = (
     ("Model loading took", "profile"),
     ("for vLLM's torch.compile", "profile"),
     ("memory for KV Cache as specified by kv_cache_memory_bytes", "profile"),
-    ("Available KV cache memory:", "kv_alloc"),
+    (KV_LEFT, "kv_alloc"),
     ("KV cache size:", "kv_alloc"),
     ("GiB for KV cache on node", "kv_alloc"),
     ("# GPU blocks:", "kv_alloc"),  # older engines
@@ -107,17 +109,18 @@ PHASE_MARKS: Final = (
 )
 """What the engine prints when it enters a phase. The last mark before a failure is where it failed."""
 
+SAMPLER: Final = "_dummy_sampler_run"
+PROFILE: Final = "determine_available_memory"
 PHASE_FRAMES: Final[Mapping[str, str]] = {
     "create_engine_config": "config",
     "init_device": "config",
     "download_weights_from_hf": "download",
-    "snapshot_download": "download",
     "load_model": "weights",
     "load_weights": "weights",
     "process_weights_after_loading": "repack",
     "gptq_marlin_repack": "repack",
     "awq_marlin_repack": "repack",
-    "determine_available_memory": "profile",
+    PROFILE: "profile",
     "profile_run": "profile",
     "profile_cudagraph_memory": "graph_capture",
     "initialize_from_config": "kv_alloc",
@@ -130,7 +133,7 @@ PHASE_FRAMES: Final[Mapping[str, str]] = {
     "capture_model": "graph_capture",
     "_capture_cudagraphs": "graph_capture",
     "kernel_warmup": "warm_up",
-    "_dummy_sampler_run": "warm_up",
+    SAMPLER: "warm_up",
 }
 """Function name -> phase. The deepest of these frames decides: the engine's phases call one another."""
 

@@ -25,6 +25,8 @@ from collector.core.failure_words import (
     PHASE_FRAMES,
     PHASES,
     RETRYABLE,
+    PROFILE,
+    SAMPLER,
     STEP_FRAMES,
 )
 
@@ -231,8 +233,8 @@ def _verdict(
     # The engine's plain sentence about a phase has no figures; the allocator's exception has.
     cause = kin.event.said if kin and root and root.event.loose else cause
     spoken = [cause, *(event.said for each in (root, kin) if each for event in each.chain)]
-    if category == "port_in_use":
-        spoken.append(course.echo)
+    if category in ("port_in_use", "kv_cache"):
+        spoken.append(course.echo if category == "port_in_use" else course.kv_line)
     numbers, retryable = numbers_in(spoken), _retryable(category, root)
     return Verdict(
         category=category, phase=phase, cause=cause, numbers=numbers, retryable=retryable, candidates=likeliest
@@ -248,8 +250,10 @@ def _phase(root: _Found | None, lines: Sequence[Line], course: Course, *, ready:
         return "serving" if reached == "serving" else "first_request" if course.bad_posts or by_request else "ready"
     if root is None:
         return reached
-    names = (frame.rpartition(":")[2] for frame in reversed(root.frames))
-    deepest = next((PHASE_FRAMES[name] for name in names if name in PHASE_FRAMES), "")
+    names = [frame.rpartition(":")[2] for frame in reversed(root.frames)]
+    # The sampler is tried out while memory is profiled, too.
+    telling = [name for name in names if name in PHASE_FRAMES and (name != SAMPLER or PROFILE not in names)]
+    deepest = PHASE_FRAMES[telling[0]] if telling else ""
     return deepest or (root.rule.phase if root.rule else "") or reached
 
 

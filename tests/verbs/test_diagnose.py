@@ -126,3 +126,27 @@ def test_a_log_that_cannot_be_read_is_named_before_anything_is_printed(
 def test_a_folder_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Is a directory"):
         call(str(tmp_path))
+
+
+def test_a_log_that_a_windows_shell_redirected_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "wide.log"
+    log.write_bytes(Path(FAILED).read_text(encoding="utf-8").encode("utf-16"))
+    assert call("--json", str(log)) == 1
+    assert json.loads(capsys.readouterr().out)[0]["category"] == "kv_cache"
+
+
+def test_a_log_cut_short_is_told_where_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "cut.log"
+    log.write_text(Path(HEALTHY).read_text(encoding="utf-8").partition("Loading weights took")[0], encoding="utf-8")
+    assert call(str(log)) == 1
+    first, phase, cause, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"{log}: other (none of these: the likeliest lines are kept and nothing is guessed)"
+    assert phase == "  phase: weights; nothing shows why"
+    assert cause == "  cause: the log ends in phase weights, before the engine was ready"
+
+
+def test_a_restarted_engine_is_said_to_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "restarted.log"
+    log.write_text(Path(FAILED).read_text(encoding="utf-8") + Path(HEALTHY).read_text(encoding="utf-8"))
+    assert call(str(log)) == 0
+    assert capsys.readouterr().out == f"{log}: ok, reached serving (the last of 2 starts)\n"
