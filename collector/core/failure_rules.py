@@ -226,10 +226,8 @@ _MODEL_UNAVAILABLE = (
 )
 
 _QUANTIZATION = (
-    _rule(
-        "quantization",
-        r"Cannot find the config file for \w+|Unknown quantization method|quantization method \S+ is not supported for the current",
-    ),
+    _rule("quantization", r"Unknown quantization method|quantization method \S+ is not supported for the current"),
+    _rule("quantization", r"Cannot find the config file for \w+"),
     _rule("quantization", r"is not supported for quantization method|quantization is currently not supported"),
     _rule("quantization", r"Quantization method .* does not match the quantization method", phase="config"),
     _rule("quantization", r"Failed to find a kernel that can implement|--linear-backend=", phase="weights"),

@@ -8,24 +8,23 @@ means is looked up in `failure_rules`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from collector.core.failure_log import Course, Event, course_of, events_of
+from collector.core.failure_found import Found, found_in, is_fatal
+from collector.core.failure_log import Course, course_of, events_of
 from collector.core.failure_numbers import numbers_in, remedy_of
-from collector.core.failure_rules import RULES, Rule
+from collector.core.failure_rules import RULES
 from collector.core.failure_text import QUIET, Line, excerpt, last_start, read_lines, until_stopped
 from collector.core.failure_words import (
     CATEGORIES,
     GPU_OOM,
-    NOT_SAID,
     OOM_BY_PHASE,
     PHASE_FRAMES,
     PHASES,
-    RETRYABLE,
     PROFILE,
+    RETRYABLE,
     SAMPLER,
     STEP_FRAMES,
 )
@@ -61,33 +60,6 @@ class Verdict:
         return remedy_of(self.category, self.numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An event, with the rule that knows it."""
-
-    event: Event
-    rule: Rule | None
-    frames: Sequence[str]  # of everything that was raised while handling one another
-    chain: Sequence[Event]
-
-    @property
-    def when(self) -> tuple[str, int]:
-        """What sorts by time, and by place where the clock is too coarse or missing."""
-        return self.event.stamp, self.event.line.number
-
-    @property
-    def category(self) -> str:
-        return self.rule.category if self.rule else "other"
-
-    @property
-    def follows(self) -> bool:
-        return self.rule is not None and self.rule.follower
-
-    @property
-    def by_front_end(self) -> bool:
-        return self.event.line.process.lower().startswith("apiserver")
-
-
 def diagnose(
     log: str | bytes | mmap,
     *,
@@ -111,7 +83,7 @@ def diagnose(
         exit_code = None
     course = course_of(lines)
     ready = course.ready_at is not None if was_ready is None else was_ready
-    found = sorted(_judged(events_of(lines, _is_fatal), course.echo), key=lambda each: each.when)
+    found = found_in(events_of(lines, is_fatal), course.echo)
     lost = oom_killed or exit_code == HOST_OOM_CODE
     if ready:
         found = [each for each in found if each.event.line.number >= (course.ready_at or 0)]
@@ -132,38 +104,12 @@ def _ends_in(lines: Sequence[Line], phase: str) -> str:
     return f"the log ends in phase {phase}, before the engine was ready" if lines else "the log is empty"
 
 
-def _is_fatal(text: str) -> bool:
-    return any(rule.loose and rule.pattern.search(text) for rule in RULES)
-
-
-def _judged(events: Sequence[Event], echo: str) -> list[_Found]:
-    groups: defaultdict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        groups[event.group].append(event)
-    return [_judge(group, echo) for group in groups.values()]
-
-
-def _judge(group: Sequence[Event], echo: str) -> _Found:
-    """Find the first rule that knows any of a chain of exceptions; unknown, the last one is what it came to."""
-    heard = [
-        (event, NOT_SAID.sub("", event.said), f"{echo} {event.line.process} {' '.join(event.frames)}")
-        for event in group
-    ]
-    frames = [frame for event in group for frame in event.frames]
-    for rule in RULES:
-        for event, said, where in heard:
-            allowed = rule.loose or not event.loose
-            if allowed and rule.pattern.search(said) and (rule.within is None or rule.within.search(where)):
-                return _Found(event, rule, frames, group)
-    return _Found(group[-1], None, frames, group)
-
-
-def _of_engine(found: list[_Found]) -> list[_Found]:
+def _of_engine(found: list[Found]) -> list[Found]:
     """Once it serves, the front end raises for any bad request: the engine's processes are heard first."""
     return [each for each in found if not each.by_front_end] or found
 
 
-def _root(found: Sequence[_Found]) -> _Found | None:
+def _root(found: Sequence[Found]) -> Found | None:
     """Pick the cause: the first that is known, then the first that is not, then what only follows from others."""
     named = [each for each in found if each.rule is not None and not each.follows]
     if named and named[0].category == GPU_OOM:
@@ -179,13 +125,13 @@ def _root(found: Sequence[_Found]) -> _Found | None:
     return min(after, key=lambda each: RULES.index(each.rule) if each.rule else 0, default=None)
 
 
-def _ends_serving(each: _Found) -> bool:
+def _ends_serving(each: Found) -> bool:
     """Whether this is a death; a client that hangs up leaves a broken connection in the log, too."""
     by_engine = bool(each.event.line.process) and not each.by_front_end
     return each.category == "port_in_use" or (each.follows and (by_engine or bool(each.rule and each.rule.loose)))
 
 
-def _served(root: _Found | None, *, died: bool, lost: bool, only_errors: bool) -> str:
+def _served(root: Found | None, *, died: bool, lost: bool, only_errors: bool) -> str:
     """Judge an engine that was ready. GPU memory, and what kept it from answering at all, keep their names."""
     if not died and not only_errors:
         return "ok"
@@ -196,7 +142,7 @@ def _served(root: _Found | None, *, died: bool, lost: bool, only_errors: bool) -
     return "environment" if root and root.category == "environment" and only_errors else "crashed_serving"
 
 
-def _unready(root: _Found | None, course: Course, exit_code: int | None, *, lost: bool) -> str:
+def _unready(root: Found | None, course: Course, exit_code: int | None, *, lost: bool) -> str:
     """Judge an engine that never was ready; a known cause in the log is better than any exit code."""
     if root and root.rule and not root.follows:
         return root.category
@@ -219,7 +165,7 @@ def _by_exit_code(exit_code: int) -> str:
 
 
 def _verdict(
-    category: str, root: _Found | None, found: Sequence[_Found], lines: Sequence[Line], course: Course, *, ready: bool
+    category: str, root: Found | None, found: Sequence[Found], lines: Sequence[Line], course: Course, *, ready: bool
 ) -> Verdict:
     if category == "ok":
         root = None
@@ -241,7 +187,7 @@ def _verdict(
     )
 
 
-def _phase(root: _Found | None, lines: Sequence[Line], course: Course, *, ready: bool) -> str:
+def _phase(root: Found | None, lines: Sequence[Line], course: Course, *, ready: bool) -> str:
     """Return where it failed: by the deepest telling frame, by the rule, else by the last mark before."""
     end = lines[-1].number if lines else 0
     reached = course.phase_at(root.event.line.number if root else end)
@@ -257,7 +203,7 @@ def _phase(root: _Found | None, lines: Sequence[Line], course: Course, *, ready:
     return deepest or (root.rule.phase if root.rule else "") or reached
 
 
-def _retryable(category: str, root: _Found | None) -> bool:
+def _retryable(category: str, root: Found | None) -> bool:
     if root and root.rule and root.category == category and root.rule.retryable is not None:
         return root.rule.retryable
     if category == "crashed_serving":
@@ -265,10 +211,10 @@ def _retryable(category: str, root: _Found | None) -> bool:
     return category in RETRYABLE
 
 
-def _likeliest(found: Sequence[_Found], lines: Sequence[Line]) -> tuple[str, ...]:
+def _likeliest(found: Sequence[Found], lines: Sequence[Line]) -> tuple[str, ...]:
     """Return three lines that might be the cause: unknown exceptions, errors in the log, its last words."""
     plain = [line for line in lines if line.level not in QUIET and line.text[0].isalnum()]
-    errors = [line.text for line in plain if line.level and not _is_fatal(line.text)]
+    errors = [line.text for line in plain if line.level and not is_fatal(line.text)]
     unknown = [each.event.said for each in found if each.rule is None]
     last = [line.text for line in (*reversed(plain), *reversed(lines))]
     return tuple(dict.fromkeys((*unknown, *errors, *last)))[:3]
