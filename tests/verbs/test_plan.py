@@ -26,7 +26,7 @@ def test_a_plan_is_listed_with_ids_commands_stages_and_an_estimate(capsys: pytes
     assert "[2/8]" in told
     assert '--speculative-config \'{"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4}\'' in told
     assert "8 configurations, 8 engine starts, 35 rows" in told
-    assert "about 44 minutes (estimate for 27 to 33B on two RTX 3090s:" in told
+    assert "about 45 minutes (estimate for 27 to 33B on two RTX 3090s:" in told
     assert "240 s a start" in told
 
 
