@@ -58,6 +58,7 @@ real: install
 
 benchmark: install
 	$(BIN)/python -m benchmarks.client_cost
+	$(BIN)/python -m benchmarks.emulated_sweep
 
 # Fits the profile of the embedded engine to the published figures again (about a minute).
 calibrate: install

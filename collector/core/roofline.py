@@ -113,6 +113,11 @@ class Drafting:
             total += attention * self.attention_share + self.pass_s
         return total
 
+    def read_share(self, load: StepLoad) -> float:
+        """Return what all passes read of the KV, as a share of what the target reads."""
+        times = 1 if self.dimensions.parallel else load.drafted_per_request
+        return self.attention_share * times if load.drafted_per_request and load.drafting else 0.0
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepModel:
@@ -131,7 +136,7 @@ class StepModel:
     def step_time(self, load: StepLoad) -> StepBreakdown:
         positions = load.prefill_positions + load.decode_positions
         weights = self.body.seconds(positions)
-        attention = self.full_read_s * load.kv_read_tokens + self.sliding_read_s * load.kv_read_tokens_sliding
+        attention = self._attention(load)
         reduce = self.reduce.seconds(positions)
         head = self.head.seconds(load.sampled) + self.gather.seconds(load.sampled)
         drafter = self.drafting.seconds(load, attention) if self.drafting else 0.0
@@ -139,9 +144,17 @@ class StepModel:
         total = weights + attention + reduce + head + drafter + overhead
         return StepBreakdown(weights, attention, reduce, head, drafter, overhead, total)
 
+    def _attention(self, load: StepLoad) -> float:
+        return self.full_read_s * load.kv_read_tokens + self.sliding_read_s * load.kv_read_tokens_sliding
+
     def seconds(self, load: StepLoad) -> float:
         """Return the whole step's seconds: a `StepTime`."""
         return self.step_time(load).total
+
+    def read_seconds(self, load: StepLoad) -> float:
+        """Return the part of the whole that is in proportion to the KV read: the target's and the drafter's."""
+        drafted = self.drafting.read_share(load) if self.drafting else 0.0
+        return self._attention(load) * (1 + drafted)
 
 
 def passes(parallel: bool, load: StepLoad) -> list[tuple[int, int]]:

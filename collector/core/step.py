@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StepLoad:
+class StepLoad(NamedTuple):
     """One forward pass of the target model, and the drafting that follows it, for all its requests."""
 
     prefill_positions: int  # prompt tokens computed (chunks of prompts, re-prefill after preemption included)

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from typing import Any
 
+from pydantic_core import to_json
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -55,7 +57,7 @@ async def disconnected(receive: Receive) -> None:
 async def send_answer(send: Send, status: int, content: Any) -> None:
     """Send a text as text and anything else as JSON."""
     plain = isinstance(content, str)
-    body = content.encode() if plain else json.dumps(content, separators=(",", ":")).encode()
+    body = content.encode() if plain else to_json(content)
     kind = b"text/plain; version=0.0.4; charset=utf-8" if plain else b"application/json"
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -68,6 +70,6 @@ async def send_events(send: Send, events: AsyncGenerator[dict[str, Any], None]) 
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     async with aclosing(events):
         async for event in events:
-            body = f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode()
+            body = b"data: %b\n\n" % to_json(event)
             await send({"type": "http.response.body", "body": body, "more_body": True})
     await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})

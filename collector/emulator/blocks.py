@@ -7,11 +7,11 @@ block table; a sliding-window group gives back what its window has left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
+from collector.emulator.prefixes import NULL, Prefixes
 from collector.emulator.request import Request
-
-NULL = 0
 
 
 class KvCache:
@@ -36,11 +36,10 @@ class KvCache:
         self._caching = caching
         self._recompute_last = recompute_last
         self._blank = list(range(blocks - 1, NULL, -1))  # the last is taken first
-        self._known: dict[int, tuple[int, int]] = {}  # free blocks with a prefix, the longest unused first
-        self._key_of: dict[int, tuple[int, int]] = {}  # block to group and key
-        #: Group and key to all blocks that hold it, the first of them the one that is found; copies are kept.
-        self._blocks_of: dict[tuple[int, int], list[int]] = {}
-        self._held = [0] * blocks  # by how many requests
+        # Free blocks with a prefix, the longest unused first. No plain dict: its first key takes ever longer to find.
+        self._known: OrderedDict[int, None] = OrderedDict()
+        self._prefixes = Prefixes(blocks)
+        self._shared: dict[int, int] = {}  # held by so many requests more than one
         self._caps = [self._cap(window, in_flight) for window in self._windows]
 
     def _cap(self, window: int | None, in_flight: int) -> int:
@@ -66,7 +65,7 @@ class KvCache:
         The whole prompt must fit, although only a part of it is computed now.
         """
         found = self._found(request, hits)
-        evictable = sum(1 for blocks in found for block in blocks if block != NULL and not self._held[block])
+        evictable = sum(1 for blocks in found for block in blocks if block in self._known)
         whole = min(request.size, self._max_model_len)
         have = hits // self.block_size
         if self._missing(whole, have, capped=True) + evictable > self.free:
@@ -100,7 +99,7 @@ class KvCache:
             if self._missing(slots, request.capacity // self.block_size) > self.free:
                 return False
             self._extend(request, slots)
-        if computed + new >= request.next_key_at:
+        if min(computed + new, request.size) >= request.next_key_at:
             self._remember(request, computed + new)
         self._note_due(request, lookahead)
         return True
@@ -112,8 +111,7 @@ class KvCache:
     def release(self, request: Request) -> None:
         """Take all blocks back; the end of a sequence is forgotten before its beginning."""
         for table in request.tables:
-            for block in reversed(table):
-                self._drop(block)
+            self._drop(reversed(table))
         request.tables = []
         request.capacity = 0
 
@@ -124,7 +122,7 @@ class KvCache:
         full = [group for group, window in enumerate(self._windows) if window is None]
         most, found = (request.size - 1) // self.block_size, 0
         self._make_keys(request, most)
-        while found < most and all((group, request.block_keys[found]) in self._blocks_of for group in full):
+        while found < most and all(self._prefixes.block(request.block_keys[found], group) for group in full):
             found += 1
         if self._recompute_last and found:
             found -= 1
@@ -134,11 +132,11 @@ class KvCache:
 
     def _window_known(self, request: Request, group: int, window: int, end: int) -> bool:
         first = max(0, end - -(-(window - 1) // self.block_size))
-        return all((group, key) in self._blocks_of for key in request.block_keys[first:end])
+        return all(self._prefixes.block(key, group) for key in request.block_keys[first:end])
 
     def _found(self, request: Request, hits: int) -> list[list[int]]:
         keys = request.block_keys[: hits // self.block_size]
-        return [[self._blocks_of.get((group, key), (NULL,))[0] for key in keys] for group in range(len(self._windows))]
+        return [[self._prefixes.block(key, group) for key in keys] for group in range(len(self._windows))]
 
     def _missing(self, tokens: int, have: int, *, capped: bool = False) -> int:
         needed = -(-tokens // self.block_size)
@@ -147,41 +145,47 @@ class KvCache:
         return max(0, needed - have) * len(self._windows)
 
     def _extend(self, request: Request, tokens: int) -> None:
-        needed = -(-tokens // self.block_size)
-        for table in request.tables:
-            while len(table) < needed:
-                table.append(self._take())
-        request.capacity = max(needed, len(request.tables[0])) * self.block_size
+        """Give every group as many blocks as so many tokens need; the tables stay of one length."""
+        tables = request.tables
+        missing = -(-tokens // self.block_size) - len(tables[0])
+        if missing > 0:
+            taken = self._take(missing * len(tables))
+            for group, table in enumerate(tables):
+                table.extend(taken[group * missing : (group + 1) * missing])
+        request.capacity = len(tables[0]) * self.block_size
 
-    def _take(self) -> int:
+    def _take(self, count: int) -> list[int]:
+        taken: list[int] = []
         if self._blank:
-            block = self._blank.pop()
-        else:
-            block = next(iter(self._known))
-            entry = self._known.pop(block)
-            del self._key_of[block]
-            self._blocks_of[entry].remove(block)
-            if not self._blocks_of[entry]:
-                del self._blocks_of[entry]
-        self._held[block] = 1
-        return block
+            taken = self._blank[: -count - 1 : -1]
+            del self._blank[-count:]
+        if len(taken) < count:
+            unused = [self._known.popitem(last=False)[0] for _ in range(count - len(taken))]
+            self._prefixes.forget(unused)
+            taken += unused
+        return taken
 
     def _hold(self, block: int) -> None:
-        if block != NULL:
-            if not self._held[block]:
-                self._known.pop(block, None)
-            self._held[block] += 1
+        if block in self._known:
+            del self._known[block]
+        elif block != NULL:
+            self._shared[block] = self._shared.get(block, 0) + 1
 
-    def _drop(self, block: int) -> None:
-        if block == NULL:
-            return
-        self._held[block] -= 1
-        if self._held[block]:
-            return
-        if block in self._key_of:
-            self._known[block] = self._key_of[block]
-        else:
-            self._blank.append(block)
+    def _drop(self, blocks: Iterable[int]) -> None:
+        shared, known, blank, prefix_of = self._shared, self._known, self._blank, self._prefixes.of
+        for block in blocks:
+            if block in shared:
+                self._share_less(block)
+            elif block != NULL:
+                if prefix_of[block] is None:
+                    blank.append(block)
+                else:
+                    known[block] = None
+
+    def _share_less(self, block: int) -> None:
+        self._shared[block] -= 1
+        if not self._shared[block]:
+            del self._shared[block]
 
     def _remember(self, request: Request, tokens: int) -> None:
         """Enter the full blocks of what is verified into the prefix cache."""
@@ -191,20 +195,20 @@ class KvCache:
         first = request.next_key_at // self.block_size - 1
         last = min(tokens, request.size) // self.block_size
         self._make_keys(request, last)
-        for group, table in enumerate(request.tables):
-            for place in range(first, last):
-                entry, block = (group, request.block_keys[place]), table[place]
-                if block != NULL and block not in self._key_of:
-                    self._blocks_of.setdefault(entry, []).append(block)
-                    self._key_of[block] = entry
+        for place, key in enumerate(request.block_keys[first:last], first):
+            self._prefixes.enter(key, [table[place] for table in request.tables])
         request.next_key_at = (max(first, last) + 1) * self.block_size
 
     def _make_keys(self, request: Request, count: int) -> None:
-        """Extend a request's keys: each stands for a block's tokens and all before them."""
-        keys, size = request.block_keys, self.block_size
-        while len(keys) < count:
-            start = len(keys) * size
-            keys.append(hash((keys[-1] if keys else 0, request.tokens(start, start + size))))
+        """Extend a request's keys: each stands for a block's tokens and all before them.
+
+        An answer follows from its prompt, so that a key needs none of its tokens.
+        """
+        keys, size, prompt = request.block_keys, self.block_size, request.prompt
+        key = keys[-1] if keys else 0
+        for start in range(len(keys) * size, count * size, size):
+            key = hash((key, prompt[start : start + size]))
+            keys.append(key)
 
     def _note_skips(self, request: Request) -> None:
         """Work out at which length the shortest window leaves another block behind."""
@@ -219,10 +223,8 @@ class KvCache:
         for group, window in self._sliding:
             table = request.tables[group]
             behind = min((request.computed - window + 1) // self.block_size, len(table))
-            for place in range(behind - 1, -1, -1):
-                if table[place] == NULL:
-                    break
-                self._drop(table[place])
-                table[place] = NULL
+            left = next((place for place in range(behind, 0, -1) if table[place - 1] == NULL), 0)
+            self._drop(table[place] for place in range(behind - 1, left - 1, -1))
+            table[left:behind] = [NULL] * (behind - left)
             request.skipped = max(request.skipped, behind)
         self._note_skips(request)

@@ -30,9 +30,6 @@ class Asked:
     usage_in_chunks: bool
     arrived: float
 
-    def name(self, model: str, seed: int) -> str:
-        return f"{'chatcmpl' if self.chat else 'cmpl'}-{seed_of(model, self.prompt, seed):016x}"
-
 
 def check_model(engine: EmbeddedEngine, sent: dict[str, Any]) -> None:
     name = sent.get("model") or engine.setup.model
@@ -113,10 +110,10 @@ def _check_length(prompt: int, wanted: int, longest: int) -> None:
         )
 
 
-def _head(engine: EmbeddedEngine, asked: Asked, *, chunk: bool) -> dict[str, Any]:
+def _head(engine: EmbeddedEngine, asked: Asked, seed: int, *, chunk: bool) -> dict[str, Any]:
     kind = "chat.completion" if asked.chat else "text_completion"
     return {
-        "id": asked.name(engine.setup.model, engine.profile.seed),
+        "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{seed:016x}",
         "object": f"{kind}.chunk" if chunk and asked.chat else kind,
         "created": int(engine.unix()),
         "model": engine.setup.model,
@@ -139,7 +136,7 @@ async def whole_answer(engine: EmbeddedEngine, asked: Asked) -> dict[str, Any]:
     text = answer_text(done.seed, 0, done.generated)
     said: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if asked.chat else {"text": text}
     choice = {"index": 0, **said, "logprobs": None, "finish_reason": done.finish_reason, "stop_reason": None}
-    return _head(engine, asked, chunk=False) | {"choices": [choice], "usage": _usage(asked, done.generated)}
+    return _head(engine, asked, done.seed, chunk=False) | {"choices": [choice], "usage": _usage(asked, done.generated)}
 
 
 async def chunks(engine: EmbeddedEngine, asked: Asked) -> AsyncGenerator[dict[str, Any], None]:
@@ -159,8 +156,8 @@ async def chunks(engine: EmbeddedEngine, asked: Asked) -> AsyncGenerator[dict[st
         )
     )
     answering.add_done_callback(lambda _: steps.put_nowait((0, None)))  # the last word, if the engine dies
-    head, generated, reason = _head(engine, asked, chunk=True), 0, None
     seed = seed_of(engine.setup.model, asked.prompt, engine.profile.seed)
+    head, generated, reason = _head(engine, asked, seed, chunk=True), 0, None
     try:
         while reason is None:
             new, reason = await steps.get()

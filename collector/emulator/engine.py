@@ -18,7 +18,7 @@ from collector.emulator.log import Log
 from collector.emulator.memory import RefusedStartError
 from collector.emulator.profile import Profile
 from collector.emulator.request import Acceptance, Request
-from collector.emulator.scheduler import Output
+from collector.emulator.scheduler import Outputs
 from collector.emulator.setup import Setup
 from collector.emulator.start_log import StartLog, died
 from collector.emulator.tokens import seed_of
@@ -145,25 +145,24 @@ class EmbeddedEngine:
             until = began + self._step_time(step.load)
             await clock.sleep(max(0.0, until - clock.monotonic()))
             done = scheduler.finish(step)
-            before, produced = produced, produced + sum(one.new for one in done.outputs)
+            before, produced = produced, produced + done.tokens
             if before < (faults.die_after_tokens or 0) <= produced:
                 return self._die()
             self.metrics.step(step, done, scheduler, clock.monotonic())
             if before < (faults.reset_after_tokens or 0) <= produced:
                 self.metrics.begin(self.unix())
-            self._deliver(done.outputs)
+            self._deliver(done)
             if faults.hang_after_tokens and produced >= faults.hang_after_tokens:
                 await asyncio.Event().wait()
 
-    def _deliver(self, outputs: Sequence[Output]) -> None:
-        for output in outputs:
-            request = output.request
+    def _deliver(self, done: Outputs) -> None:
+        for request in done.requests:
             if request.deliver is not None:
-                request.deliver(output.new, request.finish_reason)
-            if request.finish_reason is not None:
-                future = self._waiters.pop(request, None)
-                if future is not None and not future.done():
-                    future.set_result(None)
+                request.deliver(request.output, request.finish_reason)
+        for request in done.ended:
+            future = self._waiters.pop(request, None)
+            if future is not None and not future.done():
+                future.set_result(None)
 
     def _die(self) -> int:
         if self.faults.die_silently:
@@ -215,7 +214,6 @@ class EmbeddedEngine:
             prompt,
             max_tokens,
             seed=seed,
-            vocabulary=self.model.tokenizer.vocabulary,
             arrived=arrived,
             accept=accept,
             stop_at=stop_at,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from math import inf
 
 
@@ -30,6 +31,11 @@ def labelled(pairs: dict[str, str]) -> str:
     return "{" + ",".join(f'{name}="{escape(value)}"' for name, value in sorted(pairs.items())) + "}"
 
 
+def _literal(text: str) -> str:
+    """Return a text for a template that is filled in with the operator %."""
+    return text.replace("%", "%%")
+
+
 class Series:
     """One counter or gauge: a value, or one for each value of a label."""
 
@@ -48,6 +54,11 @@ class Series:
 
     def add(self, amount: float, place: int = 0) -> None:
         self.values[place] += amount
+        self._text = None
+
+    def add_each(self, amounts: Sequence[float]) -> None:
+        """Add to every value of the label."""
+        self.values = [value + amount for value, amount in zip(self.values, amounts, strict=True)]
         self._text = None
 
     def set(self, value: float, place: int = 0) -> None:
@@ -72,11 +83,12 @@ class Histogram:
         self.sum = 0.0
         self.count = 0
         own = labelled(labels)
-        self._head = f"# HELP {name} {about}\n# TYPE {name} histogram\n"
-        self._lines = [f"{name}_bucket{labelled(labels | {'le': number(one)})} " for one in (*self._bounds, inf)]
-        self._ends = (f"{name}_count{own} ", f"{name}_sum{own} ")
+        buckets = [f"{name}_bucket{labelled(labels | {'le': number(one)})}" for one in (*self._bounds, inf)]
         base = f"{name}_created"
-        self._creation = f"# HELP {base} {about}\n# TYPE {base} gauge\n{base}{own} {number(created)}\n"
+        head = f"# HELP {name} {about}\n# TYPE {name} histogram\n"
+        creation = f"# HELP {base} {about}\n# TYPE {base} gauge\n{base}{own} {number(created)}\n"
+        counts = "".join(f"{_literal(one)} %d.0\n" for one in (*buckets, f"{name}_count{own}"))
+        self._template = f"{_literal(head)}{counts}{_literal(f'{name}_sum{own}')} %s\n{_literal(creation)}"
         self._text: str | None = None
 
     def observe(self, value: float, times: int = 1) -> None:
@@ -87,10 +99,6 @@ class Histogram:
 
     def text(self) -> str:
         if self._text is None:
-            total, parts = 0, [self._head]
-            for line, count in zip(self._lines, self._counts, strict=True):
-                total += count
-                parts.append(f"{line}{total}.0\n")
-            parts.append(f"{self._ends[0]}{total}.0\n{self._ends[1]}{number(self.sum)}\n")
-            self._text = "".join(parts) + self._creation
+            counts = list(accumulate(self._counts))
+            self._text = self._template % (*counts, counts[-1], number(self.sum))
         return self._text

@@ -32,6 +32,7 @@ class Metrics:
         self._cache_info = _cache_info(cache_info)
         self._process_start = unix
         self._http: dict[tuple[str, str, str], int] = {}
+        self._http_lines = ""  # rendered again only when it changed, as every series is
         self.begin(unix)
 
     def begin(self, unix: float) -> None:
@@ -43,6 +44,7 @@ class Metrics:
         self._histograms = {name: one for name, one in made.items() if isinstance(one, Histogram)}
         self._texts = [one for name, one in made.items() if _bare(name) not in self._dropped]
         self._series["engine_sleep_state"].set(1.0)
+        self._in_engine = 0, 0, 0.0
 
     def _make(self, family: Family, unix: float) -> Series | Histogram:
         name = f"vllm:{family.name}"
@@ -64,47 +66,38 @@ class Metrics:
             series["prefix_cache_hits_total"].add(step.hit)
         if done.drafts:
             self._count_drafts(done)
-        if done.outputs:
+        if done.requests:
             self._count_outputs(done, now)
         self.gauges(scheduler)
 
     def gauges(self, scheduler: Scheduler) -> None:
         """Take over what is in the engine now; this happens with a step, never between."""
-        series, waiting = self._series, len(scheduler.waiting)
-        series["num_requests_running"].set(len(scheduler.running))
-        series["num_requests_waiting"].set(waiting)
-        series["num_requests_waiting_by_reason"].set(waiting)
-        series["kv_cache_usage_perc"].set(scheduler.kv.usage)
+        self._in_engine = len(scheduler.running), len(scheduler.waiting), scheduler.kv.usage
 
     def _count_drafts(self, done: Outputs) -> None:
         self._series["spec_decode_num_drafts_total"].add(done.drafts)
         self._series["spec_decode_num_draft_tokens_total"].add(done.draft_tokens)
         self._series["spec_decode_num_accepted_tokens_total"].add(sum(done.accepted))
-        for position, accepted in enumerate(done.accepted):
-            if accepted:
-                self._series["spec_decode_num_accepted_tokens_per_pos_total"].add(accepted, position)
+        self._series["spec_decode_num_accepted_tokens_per_pos_total"].add_each(done.accepted)
 
     def _count_outputs(self, done: Outputs, now: float) -> None:
-        generated = prompts = preempted = 0
+        prompts = 0
         gaps: dict[float, int] = {}  # since the last output of each request; mostly one for all
-        for output in done.outputs:
-            request = output.request
-            generated += output.new
-            preempted += output.preempted
-            if output.first:
+        for request in done.requests:
+            if request.generated == request.output:
                 prompts += request.prompt_size - request.hits
                 self._count_first(request, now)
             else:
                 gaps[request.last_at] = gaps.get(request.last_at, 0) + 1
             request.last_at = now
-            if request.finish_reason is not None:
-                self._count_end(request, now)
+        for request in done.ended:
+            self._count_end(request, now)
         for last, times in gaps.items():
             self._histograms["inter_token_latency_seconds"].observe(now - last, times)
-        self._series["generation_tokens_total"].add(generated)
-        if preempted:
-            self._series["num_preemptions_total"].add(preempted)
-        self._histograms["iteration_tokens_total"].observe(prompts + generated)
+        self._series["generation_tokens_total"].add(done.tokens)
+        if done.preemptions:
+            self._series["num_preemptions_total"].add(done.preemptions)
+        self._histograms["iteration_tokens_total"].observe(prompts + done.tokens)
 
     def _count_first(self, request: Request, now: float) -> None:
         request.first_at = now
@@ -138,17 +131,24 @@ class Metrics:
         """Count an HTTP request, as the front end does for all routes but its own small ones."""
         key = (handler, method, f"{status // 100}xx")
         self._http[key] = self._http.get(key, 0) + 1
+        self._http_lines = ""
 
     def text(self) -> str:
         """Return the scrape."""
+        running, waiting, usage = self._in_engine
+        self._series["num_requests_running"].set(running)
+        self._series["num_requests_waiting"].set(waiting)
+        self._series["num_requests_waiting_by_reason"].set(waiting)
+        self._series["kv_cache_usage_perc"].set(usage)
         name = "process_start_time_seconds"
         about = "Start of the process, in seconds since 1970."
         parts = [f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {number(self._process_start)}\n"]
         parts += [one.text() for one in self._texts]
         if "cache_config_info" not in self._dropped:
             parts.append(self._cache_info)
-        if self._http:
-            parts.append(self._http_text())
+        if self._http and not self._http_lines:
+            self._http_lines = self._http_text()
+        parts.append(self._http_lines)
         return "".join(parts)
 
     def _http_text(self) -> str:

@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from itertools import count
 
-from collector.emulator.tokens import answer_id
-
 #: Chances are drawn in lots of this size.
 _LOT = 256
 _ids = count(1)
@@ -25,8 +23,10 @@ class Request:
         "block_keys",
         "capacity",
         "computed",
+        "decodes",
         "deliver",
         "drafted",
+        "drafts",
         "due_at",
         "finish_reason",
         "first_at",
@@ -36,19 +36,22 @@ class Request:
         "id",
         "last_at",
         "max_tokens",
+        "new",
         "next_key_at",
         "next_skip_at",
+        "output",
         "preempted",
         "preemptions",
         "prompt",
         "prompt_size",
         "queued_at",
+        "samples",
         "scheduled_at",
         "seed",
+        "size",
         "skipped",
         "stop_at",
         "tables",
-        "vocabulary",
     )
 
     def __init__(
@@ -57,20 +60,23 @@ class Request:
         max_tokens: int,
         *,
         seed: int,
-        vocabulary: int,
         arrived: float,
         accept: Acceptance | None = None,
         stop_at: int | None = None,
     ) -> None:
         self.id = next(_ids)
-        self.prompt = prompt
+        self.prompt = tuple(prompt)
         self.prompt_size = len(prompt)
         self.max_tokens = max_tokens
         self.stop_at = min(max_tokens, stop_at or max_tokens)
         self.seed = seed
-        self.vocabulary = vocabulary
         self.accept = accept
+        self.size = self.prompt_size  # tokens of the prompt and of the answer so far
         self.generated = self.computed = self.drafted = 0
+        # Of the step under way: positions it computes, drafts among them, whether it decodes, whether it reaches the
+        # last token and so gives new ones; and, once it is done, how many.
+        self.new = self.drafts = self.output = 0
+        self.decodes = self.samples = False
         self.hits = 0  # prompt tokens found in the prefix cache when it was first admitted
         self.preempted = 0  # preemptions that its next output will tell
         self.preemptions = 0
@@ -86,19 +92,6 @@ class Request:
         self.tables: list[list[int]] = []
         self.block_keys: list[int] = []
         self.capacity = self.next_key_at = self.next_skip_at = self.due_at = self.skipped = 0
-
-    @property
-    def size(self) -> int:
-        """Tokens of the prompt and of the answer so far."""
-        return self.prompt_size + self.generated
-
-    def tokens(self, first: int, last: int) -> tuple[int, ...]:
-        """Return the tokens of prompt and answer from `first` up to, not including, `last`."""
-        prompt, size = self.prompt, self.prompt_size
-        if last <= size:
-            return tuple(prompt[first:last])
-        answer = (answer_id(self.seed, place - size, self.vocabulary) for place in range(max(first, size), last))
-        return (*prompt[first:size], *answer)
 
 
 class Acceptance:
@@ -120,7 +113,7 @@ class Acceptance:
         chances, draw = self._chances, self._dice.random
         while len(chances) < place + drafted:
             chances += [draw() for _ in range(_LOT)]
-        for position in range(drafted):
-            if chances[place + position] >= self._conditional[position]:
+        for position, chance in enumerate(chances[place : place + drafted]):
+            if chance >= self._conditional[position]:
                 return position
         return drafted

@@ -16,19 +16,10 @@ from collector.emulator.setup import Setup
 
 
 @dataclass(slots=True)
-class Work:
-    """What a step computes of one request."""
-
-    request: Request
-    new: int  # positions
-    drafts: int  # of them, drafts that are verified
-    decodes: bool
-    samples: bool  # whether the step reaches the request's last token
-
-
-@dataclass(slots=True)
 class Step:
-    work: list[Work]
+    """What one step computes; how much of each request stands in the request."""
+
+    requests: list[Request]
     load: StepLoad
     next_drafts: int  # proposed at the end of this step for the next one
     queried: int = 0  # tokens looked up in the prefix cache at first admissions
@@ -36,18 +27,13 @@ class Step:
 
 
 @dataclass(slots=True)
-class Output:
-    """New tokens of one request, after one step. `accepted` counts before anything was cut off."""
-
-    request: Request
-    new: int
-    first: bool
-    preempted: int
-
-
-@dataclass(slots=True)
 class Outputs:
-    outputs: list[Output] = field(default_factory=list)
+    """What came of a step. `accepted` counts before anything was cut off."""
+
+    requests: list[Request] = field(default_factory=list)  # those that got tokens
+    ended: list[Request] = field(default_factory=list)  # of them, those that got their last
+    tokens: int = 0
+    preemptions: int = 0  # that the requests went through since their last output
     drafts: int = 0
     draft_tokens: int = 0
     accepted: list[int] = field(default_factory=list)  # per position, drafts accepted up to it
@@ -86,39 +72,42 @@ class Scheduler:
             if request.queued_at is not None:
                 break
             request.queued_at = now
-        work: list[Work] = []
-        budget, preempted = self._schedule_running(work, self._budget)
+        chosen: list[Request] = []
+        budget, preempted = self._schedule_running(chosen, self._budget)
         queried = hit = 0
         if not preempted:
-            queried, hit = self._admit_waiting(work, budget, now)
-        if not work:
+            queried, hit = self._admit_waiting(chosen, budget, now)
+        if not chosen:
             return None
-        drafts = self._drafts_at[len(work) - 1]
-        return Step(work=work, load=self._load(work, drafts), next_drafts=drafts, queried=queried, hit=hit)
+        drafts = self._drafts_at[len(chosen) - 1]
+        return Step(requests=chosen, load=self._load(chosen, drafts), next_drafts=drafts, queried=queried, hit=hit)
 
-    def _schedule_running(self, work: list[Work], budget: int) -> tuple[int, bool]:
+    def _schedule_running(self, chosen: list[Request], budget: int) -> tuple[int, bool]:
         running, kv, lookahead, longest = self.running, self.kv, self._lookahead, self._max_model_len
-        place, preempted = 0, False
-        while place < len(running) and budget > 0:
-            request = running[place]
-            place += 1
-            size, computed = request.prompt_size + request.generated, request.computed
+        preempted = False
+        for request in running:  # which a preemption shortens at its end
+            if budget <= 0:
+                break
+            size, computed = request.size, request.computed
             new = size + request.drafted - computed
             if new > budget or computed + new >= longest:
                 new = min(budget, longest - 1 - computed)
             if new <= 0:
                 continue
-            while computed + new >= request.due_at and not kv.grow(request, new, lookahead):
+            reached = computed + new
+            while reached >= request.due_at and not kv.grow(request, new, lookahead):
                 preempted = True
                 victim = running.pop()
                 self._preempt(victim)
                 if victim is request:
                     return budget, True
-            reached = computed + new
-            drafts = reached - size if reached > size else 0
+            request.new = new
+            request.drafts = reached - size if reached > size else 0
             request.drafted = 0
+            request.decodes = computed == size - 1 and request.generated > 0
+            request.samples = reached >= size
             budget -= new
-            work.append(Work(request, new, drafts, computed == size - 1 and request.generated > 0, reached >= size))
+            chosen.append(request)
         return budget, preempted
 
     def _preempt(self, request: Request) -> None:
@@ -129,7 +118,7 @@ class Scheduler:
         request.preemptions += 1
         self.waiting.appendleft(request)
 
-    def _admit_waiting(self, work: list[Work], budget: int, now: float) -> tuple[int, int]:
+    def _admit_waiting(self, chosen: list[Request], budget: int, now: float) -> tuple[int, int]:
         queried = hit = 0
         while self.waiting and budget > 0 and len(self.running) < self._setup.max_num_seqs:
             request = self.waiting[0]
@@ -147,72 +136,72 @@ class Scheduler:
             if request.scheduled_at is None:
                 request.scheduled_at = now
             budget -= new
-            work.append(Work(request, new, 0, False, hits + new >= request.size))
+            request.new, request.drafts = new, 0
+            request.decodes, request.samples = False, hits + new >= request.size
+            chosen.append(request)
         return queried, hit
 
-    def _load(self, work: list[Work], drafts: int) -> StepLoad:
+    def _load(self, chosen: list[Request], drafts: int) -> StepLoad:
         window = self._window
-        prefill = decode = decoding = read = sliding = sampled = sampling = 0
-        for one in work:
-            context = one.request.computed + one.new
+        prefill = decode = decoding = read = sliding = ending = 0
+        for request in chosen:
+            new = request.new
+            context = request.computed + new
             read += context
             if window is not None:
-                sliding += min(context, window)
-            if one.decodes:
+                sliding += min(window, context)
+            if request.decodes:
                 decoding += 1
-                decode += one.new
-                sampled += one.new
+                decode += new
             else:
-                prefill += one.new
-                sampled += one.samples
-            sampling += one.samples
+                prefill += new
+                ending += request.samples
         return StepLoad(
             prefill_positions=prefill,
             decode_positions=decode,
-            requests=len(work),
+            requests=len(chosen),
             decoding=decoding,
             kv_read_tokens=read,
             kv_read_tokens_sliding=sliding,
             drafted_per_request=drafts,
-            drafting=sampling if self._setup.speculates else 0,
-            sampled=sampled,
+            drafting=decoding + ending if self._setup.speculates else 0,
+            sampled=decode + ending,
         )
 
     def finish(self, step: Step) -> Outputs:
         """Take in what the step computed: new tokens, ends, and drafts for the next step."""
         done = Outputs(accepted=[0] * self._setup.num_speculative_tokens)
-        outputs, ended = done.outputs, False
-        for work in step.work:
-            request = work.request
-            request.computed += work.new
-            if request.gone or not work.samples:
+        for request in step.requests:
+            request.computed += request.new
+            if request.gone or not request.samples:
                 continue
-            new = 1
-            if work.drafts:
-                new += self._verify(work, done)
-            before, stop_at = request.generated, request.stop_at
-            generated = before + new
+            new = 1 + self._verify(request, done) if request.drafts else 1
+            generated, stop_at = request.generated + new, request.stop_at
             if generated >= stop_at:
-                new, generated = stop_at - before, stop_at
-            request.generated = generated
-            if generated == stop_at:
+                new, generated = new - (generated - stop_at), stop_at
                 request.finish_reason = "length" if generated >= request.max_tokens else "stop"
                 self.kv.release(request)
-                ended = True
+                done.ended.append(request)
             else:
                 request.drafted = step.next_drafts
-            outputs.append(Output(request, new, before == 0, request.preempted))
+            request.generated = generated
+            request.size += new
+            request.output = new
+            done.tokens += new
+            done.preemptions += request.preempted
             request.preempted = 0
-        if ended:
+            done.requests.append(request)
+        if done.ended:
             self.running = [request for request in self.running if request.finish_reason is None]
         return done
 
-    def _verify(self, work: Work, done: Outputs) -> int:
-        request = work.request
-        accepted = request.accept.accepted(request.generated, work.drafts) if request.accept else 0
-        request.computed -= work.drafts - accepted
+    def _verify(self, request: Request, done: Outputs) -> int:
+        """Return how many of a request's drafts are accepted."""
+        drafts = request.drafts
+        accepted = request.accept.accepted(request.generated, drafts) if request.accept else 0
+        request.computed -= drafts - accepted
         done.drafts += 1
-        done.draft_tokens += work.drafts
+        done.draft_tokens += drafts
         for position in range(accepted):
             done.accepted[position] += 1
         return accepted

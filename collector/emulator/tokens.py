@@ -15,9 +15,6 @@ from collector.emulator.profile import Tokenizer
 _WORD = re.compile(r"(?P<hangul>[가-힣]+)|(?P<digits>\d+)|(?P<letters>[^\W\d_]+)|[^\s]")
 #: What an answer is made of; it says nothing and does not pretend to.
 _PIECES = (" lorem", " ipsum", " dolor", " sit", " amet", " sed", " tempor", " magna", " enim", " nisi", " aute")
-#: An odd number that spreads consecutive numbers over 64 bits (the golden ratio's).
-_SPREAD = 0x9E3779B97F4A7C15
-_MASK = (1 << 64) - 1
 #: Ids of the tokens that a chat template and the beginning of a prompt add.
 _SPECIAL = tuple(zlib.crc32(f"special {place}".encode()) for place in range(64))
 
@@ -73,11 +70,9 @@ def seed_of(model: str, prompt: Sequence[int], seed: int) -> int:
     return int.from_bytes(hashlib.blake2b(tokens, digest_size=8, key=key[:64]).digest(), "big")
 
 
-def answer_id(seed: int, place: int, vocabulary: int) -> int:
-    """Return the token at `place` of the answer."""
-    return (((seed + place * _SPREAD) & _MASK) >> 16) % vocabulary
-
-
 def answer_text(seed: int, first: int, last: int) -> str:
-    """Return the text of the answer's tokens from `first` up to, not including, `last`."""
-    return "".join([_PIECES[(seed + 5 * place) % len(_PIECES)] for place in range(first, last)])
+    """Return the text of the answer's tokens from `first` up to, not including, `last`; the pieces come in turn."""
+    count = len(_PIECES)
+    turn = [_PIECES[(seed + 5 * place) % count] for place in range(first, min(last, first + count))]
+    rounds, rest = divmod(last - first, count)
+    return "".join(turn) * rounds + "".join(turn[:rest])

@@ -14,10 +14,9 @@ from typing import Any
 import httpx
 
 from collector.core.window import Request
+from collector.measure.client import Answer, Client
 from collector.measure.clock import Clock
 from collector.measure.target import Target
-
-_JSON = {"content-type": "application/json"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,13 +36,13 @@ class Tally:
 
 
 @asynccontextmanager
-async def lanes(target: Target, concurrency: int, request_s: float) -> AsyncIterator[list[httpx.AsyncClient]]:
+async def lanes(target: Target, concurrency: int, request_s: float) -> AsyncIterator[list[Client]]:
     """Give one client with one connection per lane; they are made before the window begins."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(target.client(request_s)) for _ in range(concurrency)]
 
 
-async def drive(clients: Sequence[httpx.AsyncClient], bodies: Sequence[Body], clock: Clock, began: float) -> Tally:
+async def drive(clients: Sequence[Client], bodies: Sequence[Body], clock: Clock, began: float) -> Tally:
     """Send every body once, at most one at a time per client. `began`: the window's start on `clock`."""
     tally = Tally(sent=0, requests=[])
     queue = iter(enumerate(bodies))
@@ -56,7 +55,7 @@ async def drive(clients: Sequence[httpx.AsyncClient], bodies: Sequence[Body], cl
 
 async def _lane(
     lane: int,
-    client: httpx.AsyncClient,
+    client: Client,
     queue: Iterator[tuple[int, Body]],
     tally: Tally,
     clock: Clock,
@@ -66,7 +65,7 @@ async def _lane(
         tally.sent += 1
         sent = clock.monotonic()
         try:
-            response = await client.post(body.path, content=body.content, headers=_JSON)
+            response = await client.post(body.path, body.content)
         except httpx.HTTPError as error:
             outcome: dict[str, Any] = _no_response(f"{type(error).__name__}: {error}")
         else:
@@ -85,18 +84,18 @@ def _no_response(error: str, status: int | None = None) -> dict[str, Any]:
     }
 
 
-def _read(response: httpx.Response) -> dict[str, Any]:
+def _read(response: Answer) -> dict[str, Any]:
     """Return what counts of a response; a body of another shape is a failed request, not a crash."""
-    if response.status_code != httpx.codes.OK:
-        return _no_response(response.text, response.status_code)
+    if response.status != httpx.codes.OK:
+        return _no_response(response.text, response.status)
     try:
         answer = response.json()
         usage, choice = answer["usage"], answer["choices"][0]
         return {
-            "status": response.status_code,
+            "status": response.status,
             "prompt_tokens": int(usage["prompt_tokens"]),
             "completion_tokens": int(usage["completion_tokens"]),
             "finish_reason": choice.get("finish_reason"),
         }
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        return _no_response(f"no usage in the response: {type(error).__name__}: {error}", response.status_code)
+        return _no_response(f"no usage in the response: {type(error).__name__}: {error}", response.status)

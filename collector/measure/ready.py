@@ -16,6 +16,7 @@ from collector.core.configuration import Run
 from collector.core.errors import EngineError, RefusedError
 from collector.core.plan_schema import Limits
 from collector.core.series import cache_info
+from collector.measure.client import Client
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.failed import MeasurementError
@@ -70,7 +71,7 @@ async def wait_ready(engine: Running, run: Run, limits: Limits, clock: Clock, *,
     return Ready(version=version, max_model_len=longest, start_s=clock.monotonic() - began)
 
 
-async def _healthy(engine: Running, client: httpx.AsyncClient, limits: Limits, clock: Clock, began: float) -> None:
+async def _healthy(engine: Running, client: Client, limits: Limits, clock: Clock, began: float) -> None:
     size, moved, pause = engine.log_size(), clock.monotonic(), FIRST_POLL_S
     while (status := await status_of(client, "/health")) != httpx.codes.OK:
         now = clock.monotonic()
@@ -101,7 +102,7 @@ def _timeout(reason: str, status: int | None) -> MeasurementError:
     return MeasurementError(category="timeout", phase="load", cause=f"{reason}; /health {health}", retryable=True)
 
 
-async def _agrees(client: httpx.AsyncClient, run: Run) -> tuple[str, int | None]:
+async def _agrees(client: Client, run: Run) -> tuple[str, int | None]:
     """Return version and longest sequence. An engine that is another than the plan says gives false rows."""
     wanted, model = run.configuration.version, run.configuration.model
     try:
@@ -126,7 +127,7 @@ async def _agrees(client: httpx.AsyncClient, run: Run) -> tuple[str, int | None]
     return version, longest
 
 
-async def _cache_agrees(client: httpx.AsyncClient, run: Run, clock: Clock) -> None:
+async def _cache_agrees(client: Client, run: Run, clock: Clock) -> None:
     """Compare what an engine that somebody else started says of its KV cache with what the rows would say."""
     stated = cache_info(parse((await scrape(client, clock)).text)).dtype
     wanted = run.configuration.kv_cache_dtype
@@ -135,7 +136,7 @@ async def _cache_agrees(client: httpx.AsyncClient, run: Run, clock: Clock) -> No
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
 
 
-async def _probe(client: httpx.AsyncClient, run: Run) -> None:
+async def _probe(client: Client, run: Run) -> None:
     """Send one short request of each kind that the stages send: up is not yet ready."""
     for name in dict.fromkeys(stage.prompt_set for stage in run.stages):
         path, body = request_body(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import httpx
-
 from collector.core.errors import EngineError
 from collector.core.window import Sample
+from collector.measure.client import Client
 from collector.measure.clock import Clock
 from collector.measure.failed import MeasurementError
 from collector.measure.load import Tally
@@ -52,7 +51,7 @@ class Watch:
         async with self._target.client(QUICK_S) as client:
             await self._sample_with(client, began)
 
-    async def _sample_with(self, client: httpx.AsyncClient, began: float) -> None:
+    async def _sample_with(self, client: Client, began: float) -> None:
         tokens, moved = None, self._clock.monotonic()
         await self._clock.sleep(FIRST_SAMPLE_S)
         while True:

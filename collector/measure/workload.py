@@ -9,6 +9,7 @@ import httpx
 
 from collector.core.configuration import Stage
 from collector.core.errors import EngineError, RefusedError, UserError
+from collector.measure.client import Client
 from collector.measure.failed import MeasurementError
 from collector.measure.load import Body
 from collector.measure.prompts import PromptSet, load_prompt_set, repetitions_for, request_body, tokenize_body
@@ -28,9 +29,7 @@ class Workload:
     prompt_set_digest: str
 
 
-async def prepare(
-    client: httpx.AsyncClient, stage: Stage, *, model: str, salt: str, max_model_len: int | None
-) -> Workload:
+async def prepare(client: Client, stage: Stage, *, model: str, salt: str, max_model_len: int | None) -> Workload:
     """Make the requests of a stage. Raises MeasurementError where a prompt would not fit the engine."""
     prompt_set = load_prompt_set(stage.prompt_set)
     repetitions = await _repetitions(client, prompt_set, stage, model)
@@ -61,7 +60,7 @@ async def prepare(
     )
 
 
-async def _repetitions(client: httpx.AsyncClient, prompt_set: PromptSet, stage: Stage, model: str) -> int:
+async def _repetitions(client: Client, prompt_set: PromptSet, stage: Stage, model: str) -> int:
     """Return how often the sentences are repeated to reach the plan's length, by the engine's own tokenizer."""
     if stage.prompt_tokens is None:
         return 1
@@ -76,7 +75,7 @@ async def _repetitions(client: httpx.AsyncClient, prompt_set: PromptSet, stage: 
 
 
 async def _tokenized(
-    client: httpx.AsyncClient, prompt_set: PromptSet, count: int, model: str, salt: str, repetitions: int
+    client: Client, prompt_set: PromptSet, count: int, model: str, salt: str, repetitions: int
 ) -> tuple[int, ...] | None:
     lengths = []
     for index in range(count):
@@ -88,7 +87,7 @@ async def _tokenized(
 
 
 async def _count(
-    client: httpx.AsyncClient, prompt_set: PromptSet, index: int, model: str, salt: str, repetitions: int
+    client: Client, prompt_set: PromptSet, index: int, model: str, salt: str, repetitions: int
 ) -> int | None:
     """Return the tokens of a prompt, or None where the engine has no such route."""
     body = tokenize_body(prompt_set, index, model=model, salt=salt, repetitions=repetitions)

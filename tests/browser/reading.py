@@ -45,7 +45,7 @@ LINES = "tbody tr, li, dl > div"
 PARTS = LINES + ", p, a, code, data, span, td, .chart text, .chart path"
 DROP_LIKE = """(parts) => {
   const seen = new Set();
-  const look = one => `${one.localName} ${one.getAttribute('class')}`;
+  const look = one => ['class', 'style'].reduce((all, name) => `${all} ${one.getAttribute(name)}`, one.localName);
   for (const one of document.querySelectorAll(`article :is(${parts})`)) {
     if (!one.isConnected) continue;
     const around = [];

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from collector.core import series
 from collector.core.checks import lane_seconds
@@ -637,3 +638,53 @@ def test_what_is_no_scrape_is_refused_by_the_parse_and_gives_the_sampler_nothing
     with pytest.raises(DataError, match="a scrape is not Prometheus text"):
         parse(text)
     assert set(gauges(text).values()) == {None}
+
+
+def test_the_sampler_is_not_misled_by_a_longer_name_that_comes_first() -> None:
+    longer = 'vllm:num_requests_waiting_by_reason{engine="0",reason="capacity"} 7.0\n'
+    own = 'vllm:num_requests_waiting{engine="0"} 2.0\nvllm:num_requests_waiting{engine="1"} 3.0\n'
+    for text in (longer + "# HELP vllm:num_requests_waiting About.\n" + own, own + longer):
+        assert gauges(text) == by_full_parse(text)
+        assert gauges(text)["waiting"] == 5.0
+
+
+# --- the full parse, which reads names and labels once ------------------------------------------------------
+
+
+def by_the_library(text: str) -> Samples:
+    samples: dict[str, dict[LabelSet, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for one in family.samples:
+            if one.name == series.COUNTER_START or not one.name.endswith("_created"):
+                samples.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
+    return samples
+
+
+@each_pair
+def test_a_scrape_parsed_again_with_other_values_is_what_the_library_reads(recorded: Pair) -> None:
+    for when in ("before", "after", "before"):
+        assert parse(recorded.text(when)) == by_the_library(recorded.text(when))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('a{x="1"} 5 1700000000000', 'a{x="1"} 6 1700000000001'),
+        ('a{x="1"} 5', 'a{x="1"} 6 1700000000001'),
+        ("a 5", "a\t6"),
+        ("a 5\r", "a 6\r"),
+        ("# TYPE a counter\na 5", "# TYPE a counter\na 6"),
+        ("# HELP a b\n# TYPE a gauge\na 5\n\n# HELP c d\nc 7", "# HELP a b\n# TYPE a gauge\na 6\n\n# HELP c d\nc 8"),
+        ('a{x="1 2",y="# HELP"} 5', 'a{x="1 2",y="# HELP"} 6'),
+    ],
+)
+def test_unusual_lines_are_read_as_the_library_reads_them(first: str, second: str) -> None:
+    for text in (first, second, first):
+        assert parse(f"{text}\n") == by_the_library(f"{text}\n")
+
+
+@pytest.mark.parametrize("value", ["1_0", "one", "0x1"])
+def test_a_value_that_is_no_number_is_refused_however_often_its_series_was_read(value: str) -> None:
+    assert parse('a{x="1"} 5\n') == {"a": {(("x", "1"),): 5.0}}
+    with pytest.raises(DataError, match="not Prometheus text"):
+        parse(f'a{{x="1"}} {value}\n')

@@ -113,8 +113,19 @@ def test_no_part_of_a_step_is_negative_and_the_parts_are_the_whole(
 def test_a_step_never_gets_shorter_by_more_of_anything(
     drafter: DrafterDimensions | None, field: str, load: StepLoad, more: int
 ) -> None:
-    larger = replace(load, **{field: getattr(load, field) + more})
+    larger = load._replace(**{field: getattr(load, field) + more})
     assert model(drafter).seconds(larger) >= model(drafter).seconds(load)
+
+
+@each_drafter
+@given(load=loads())
+def test_a_step_is_what_it_takes_without_kv_and_the_reads_of_it(
+    drafter: DrafterDimensions | None, load: StepLoad
+) -> None:
+    step = model(drafter)
+    without = load._replace(kv_read_tokens=0, kv_read_tokens_sliding=0)
+    assert step.seconds(without) + step.read_seconds(load) == pytest.approx(step.seconds(load), rel=1e-12)
+    assert step.read_seconds(without) == 0
 
 
 @each_drafter
@@ -134,7 +145,7 @@ def test_one_position_takes_the_time_of_reading_the_weights() -> None:
 
 
 def test_a_long_prefill_takes_the_time_of_its_flops() -> None:
-    load = replace(ONE, prefill_positions=100_000)
+    load = ONE._replace(prefill_positions=100_000)
     computing = 2 * MODEL.body_parameters() * 100_001 / 2 / (GPU.flops_s * REAL.w4_compute)
     assert model().step_time(load).weights == pytest.approx(computing, rel=1e-3)
 
@@ -145,7 +156,7 @@ def test_a_norm_of_one_adds_memory_and_compute_time() -> None:
 
 
 def test_one_byte_kv_halves_the_read_of_the_same_backend() -> None:
-    load = replace(ONE, kv_read_tokens=100_000, kv_read_tokens_sliding=100_000)
+    load = ONE._replace(kv_read_tokens=100_000, kv_read_tokens_sliding=100_000)
     auto, fp8 = model().step_time(load), model(kv_dtype="fp8_e5m2").step_time(load)
     assert fp8.attention == pytest.approx(auto.attention / 2)
 
@@ -159,7 +170,7 @@ def test_speculation_with_one_byte_kv_pays_for_the_lost_graphs_and_nothing_else_
 
 
 def test_a_parallel_drafter_makes_one_pass_and_a_sequential_one_k() -> None:
-    load = replace(ONE, decode_positions=20, decoding=4, requests=4, sampled=20, drafted_per_request=4, drafting=4)
+    load = ONE._replace(decode_positions=20, decoding=4, requests=4, sampled=20, drafted_per_request=4, drafting=4)
     assert roofline.passes(True, load) == [(20, 16)]
     assert roofline.passes(False, load) == [(20, 4), (4, 4), (4, 4), (4, 4)]
 
@@ -186,7 +197,7 @@ def test_the_mtp_layer_of_exaone_has_its_published_size() -> None:
 def test_the_published_traffic_follows_from_positions(name: str, prompt: int, gib: float) -> None:
     """64 requests without speculation: the prompt and all tokens but the last are computed, each token sampled."""
     target = hardware.model_dimensions(json.loads(PROFILE.read_text())["models"][name]["dimensions"])
-    load = replace(ONE, prefill_positions=64 * prompt, decode_positions=64 * 255, sampled=64 * 256)
+    load = ONE._replace(prefill_positions=64 * prompt, decode_positions=64 * 255, sampled=64 * 256)
     assert footprint.nvlink_bytes(target, None, load) / 2**30 == pytest.approx(gib, rel=0.1)
 
 

@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import httpx
-
 from collector.core.window import Request
+from collector.measure.client import Client, encoded
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.load import Body, drive, lanes
@@ -62,8 +61,8 @@ async def _routes(engine: Running, clock: Clock) -> tuple[Request, ...]:
     async with engine.target.client(REQUEST_S) as client:
         for path in ("/health", "/ping", "/version", "/metrics", "/v1/models", "/absent"):
             await client.get(path)
-        await client.post("/tokenize", json={"model": MODEL, "prompt": "a b c"})
-        await client.post("/v1/completions", content=b"{", headers={"content-type": "application/json"})
+        await client.post("/tokenize", encoded({"model": MODEL, "prompt": "a b c"}))
+        await client.post("/v1/completions", b"{")
     return ()
 
 
@@ -72,7 +71,7 @@ async def _leave(engine: Running, clock: Clock) -> tuple[Request, ...]:
     async with engine.target.client(REQUEST_S) as client, engine.target.client(REQUEST_S) as observer:
         begun = (await _gauges(observer, clock))["generation_tokens"]
         body = {"model": MODEL, "ignore_eos": True, "prompt": prompt(900, 200), "max_tokens": 800}
-        asking = asyncio.ensure_future(client.post("/v1/completions", json=body))
+        asking = asyncio.ensure_future(client.post("/v1/completions", encoded(body)))
         while (await _gauges(observer, clock))["generation_tokens"] < begun + 5:
             assert not asking.done()
             await clock.sleep(SAMPLE_S)
@@ -84,7 +83,7 @@ async def _leave(engine: Running, clock: Clock) -> tuple[Request, ...]:
     return ()
 
 
-async def _gauges(client: httpx.AsyncClient, clock: Clock) -> dict[str, float]:
+async def _gauges(client: Client, clock: Clock) -> dict[str, float]:
     return {name: value or 0.0 for name, value in gauges((await scrape(client, clock)).text).items()}
 
 
