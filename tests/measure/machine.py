@@ -69,6 +69,7 @@ class Machine:
         (devices / address).symlink_to(self.root / self._port(number) / address)
         (devices / address / "iommu_group").symlink_to(self.root / f"sys/kernel/iommu_groups/{number}")
         # Its sound device and a bridge are no GPUs.
-        for other, vendor, kind in ((f"{address[:-1]}1", "0x10de", "0x040300"), (f"0000:0{number}:1f.0", "0x1022", "0x0600")):  # fmt: skip
+        others = {f"{address[:-1]}1": ("0x10de", "0x040300"), f"0000:0{number}:1f.0": ("0x1022", "0x060000")}
+        for other, (vendor, kind) in others.items():
             self.write(f"sys/bus/pci/devices/{other}/vendor", vendor)
             self.write(f"sys/bus/pci/devices/{other}/class", kind)

@@ -38,8 +38,8 @@ def docker(facts: Facts, needs: Needs) -> Finding:
         return worse(
             f"Docker {found.version} without NVIDIA's runtime",
             "a container gets no GPU",
-            "sudo apt-get install nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker "
-            "&& sudo systemctl restart docker",
+            "install nvidia-container-toolkit from NVIDIA's repository (docs/host.md has the lines), then "
+            "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
         )
     if found.missing_images:
         images = ", ".join(found.missing_images)
@@ -56,7 +56,7 @@ def models(facts: Facts, needs: Needs) -> Finding:
     missing = ", ".join(facts.missing_models)
     return note(
         f"not here yet: {missing}",
-        "the first start would download it, or fail with HF_HUB_OFFLINE=1; a revision that moves is measured unnoticed",
+        "the first start would download it, whatever the repository holds that day, or fail with HF_HUB_OFFLINE=1",
         "hf download REPOSITORY --revision COMMIT --local-dir FOLDER, and name the folder in the plan",
     )
 
@@ -75,12 +75,11 @@ def disk(facts: Facts, needs: Needs) -> Finding:
     for one in facts.disks:
         needed[one.device] += wanted[one.holds]
     said = ", ".join(f"{one.holds} {one.free_gib:.0f} GiB free" for one in facts.disks)
-    short = [one for one in facts.disks if one.free_gib < needed[one.device]]
+    short = [one.holds for one in facts.disks if one.free_gib < needed[one.device] and wanted[one.holds]]
     if not short:
         return ok(said)
-    what = " and ".join(f"{wanted[one.holds]:.1f} GiB for {one.holds}" for one in short)
     return spoils(
-        f"{said}; {what} are needed on that disk",
+        f"{said}; needed are {' and '.join(f'{wanted[one]:.1f} GiB for {one}' for one in short)}",
         "a full disk ends the sweep in the middle (what was measured stays)",
         "free some space (docker system prune, old models), or sweep with --out on another disk",
     )
@@ -104,6 +103,9 @@ def p2p_cache(facts: Facts, needs: Needs) -> Finding:
             "a start with NVLink off would take over what one with NVLink on found",
             fix,
         )
+    if all(one.grants is None for one in facts.p2p_caches):
+        return unknown("there, but it cannot be read", fix=fix)
     if any(one.before_boot for one in facts.p2p_caches):
         return note("older than this boot", "driver, BIOS or bridge may have changed since", fix)
-    return ok("agrees with the driver; the sweep clears it before each start that names nvlink")
+    agrees = "agrees with the driver; " if facts.p2p is not None else ""
+    return ok(f"{agrees}the sweep clears it before each start that names nvlink")

@@ -69,7 +69,8 @@ class Facts:
     gpu_error: str | None = None  # why NVML says nothing; None where it answers
     driver_version: str | None = None
     cuda_version: str | None = None  # the newest that the driver runs
-    foreign: tuple[str, ...] | None = None  # processes on the GPUs that are not ours, a phrase each
+    foreign: tuple[str, ...] | None = None  # processes that compute on the GPUs, a phrase each
+    drawing: tuple[str, ...] = ()  # processes that draw on them, without a screen too
     p2p: bool | None = None  # the driver grants it between every two GPUs
     iommu: str | None = None  # off, passthrough or translated
     governor: str | None = None

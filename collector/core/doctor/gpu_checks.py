@@ -25,7 +25,7 @@ def driver(facts: Facts, needs: Needs) -> Finding:
         return ok(f"no GPU is needed here ({facts.gpu_error or 'none is there'})")
     if facts.gpu_error is None:
         return spoils(
-            f"{len(facts.gpus)} GPUs, but the plan needs {needs.gpus}",
+            f"{len(facts.gpus)} GPU{'' if len(facts.gpus) == 1 else 's'}, but the plan needs {needs.gpus}",
             "an engine asked for more GPUs than there are does not start",
             "lower tensor_parallel in the plan, or see with nvidia-smi -L why a card is missing",
         )
@@ -82,7 +82,7 @@ def power_cap(facts: Facts, needs: Needs) -> Finding:
         return ok(said)
     reason = (
         "a capped card clocks lower as soon as it is busy, so the figures are those of the cap; "
-        "lifting caps has moved a pair of 3090s from 92 to 183 tok/s"
+        "lifting the caps took one pair of 3090s from 92 to 183 tok/s, and changed nothing on another"
     )
     fix = " && ".join(f"sudo nvidia-smi -i {n} -pl {default:.0f}" for n, _, default in capped)
     return spoils(said, reason, f"{fix} (or leave it, if this is how you serve, and say so in the plan's about)")
@@ -93,13 +93,13 @@ def display(facts: Facts, needs: Needs) -> Finding:
     if not known:
         return unknown("no GPU says whether it drives a screen")
     drawing = [n for n, gpu in enumerate(facts.gpus) if gpu.display]
-    if not drawing:
-        return ok("no GPU drives a screen")
-    return spoils(
-        f"a screen is drawn on {_gpus(drawing)}",
-        "the desktop takes GPU memory from the KV cache and time from the engine, more or less as windows open",
-        "sudo systemctl isolate multi-user.target (back with graphical.target), or plug the screen into the board",
-    )
+    reason = "the desktop takes GPU memory from the KV cache and time from the engine, more or less as windows open"
+    fix = "sudo systemctl isolate multi-user.target (back with graphical.target), or plug the screen into the board"
+    if drawing:
+        return spoils(f"a screen is drawn on {_gpus(drawing)}", reason, fix)
+    if facts.drawing:
+        return note("; ".join(facts.drawing), reason, fix)
+    return ok("no GPU drives a screen")
 
 
 def foreign_processes(facts: Facts, needs: Needs) -> Finding:

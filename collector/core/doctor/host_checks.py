@@ -88,10 +88,10 @@ def swap(facts: Facts, needs: Needs) -> Finding:
 def shared_memory(facts: Facts, needs: Needs) -> Finding:
     if facts.shm_gib is None:
         return unknown("the shared memory could not be read")
-    said = f"{facts.shm_gib:.1f} GiB"
+    said = f"{facts.shm_gib * 1024:.0f} MiB"
     if facts.shm_gib >= SHM_GIB:
         return ok(said)
-    reason = f"the engine's processes and NCCL exchange through it; below {SHM_GIB:.0f} GiB starts fail"
+    reason = f"the engine's processes and NCCL exchange through it; below {SHM_GIB * 1024:.0f} MiB starts fail"
     fix = "sudo mount -o remount,size=8G /dev/shm; inside a container start it with --shm-size=8g"
     return spoils(said, reason, fix) if needs.gpus > 1 and needs.kind != "docker" else note(said, reason, fix)
 
