@@ -39,11 +39,11 @@ def test_the_cache_lies_where_vllm_s_own_rule_puts_it(environment: dict[str, str
 @pytest.mark.parametrize(
     ("inside", "volumes", "outside"),
     [
-        ("/root/.cache/vllm", ["/h/vllm:/root/.cache/vllm"], "/h/vllm"),
-        ("/root/.cache/vllm", ["/h/hf:/root/.cache/huggingface", "/h/c:/root/.cache:ro"], "/h/c/vllm"),
-        ("/root/.cache/vllm", ["/h/c:/root/.cache", "/h/v:/root/.cache/vllm"], "/h/v"),
-        ("/root/.cache/vllm", ["/h/v:/root/.cache/vl"], None),
-        ("/root/.cache/vllm", [], None),
+        ("/home/c/.cache/vllm", ["/h/vllm:/home/c/.cache/vllm"], "/h/vllm"),
+        ("/home/c/.cache/vllm", ["/h/hf:/home/c/.cache/huggingface", "/h/c:/home/c/.cache:ro"], "/h/c/vllm"),
+        ("/home/c/.cache/vllm", ["/h/c:/home/c/.cache", "/h/v:/home/c/.cache/vllm"], "/h/v"),
+        ("/home/c/.cache/vllm", ["/h/v:/home/c/.cache/vl"], None),
+        ("/home/c/.cache/vllm", [], None),
     ],
 )
 def test_a_container_s_cache_is_found_through_its_volumes(inside: str, volumes: list[str], outside: str | None) -> None:
