@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+#: How the embedded engine begins its log, so that nobody takes its figures for measurements.
+EMULATES = "collector's embedded engine: emulates"
+#: Beside the version in its answer to GET /version.
+EMULATED_BY = "emulated_by"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _BACKEND = re.compile(r"Using (\w+) attention backend out of potential backends")
 _FORCED_BACKEND = re.compile(r"Using AttentionBackendEnum\.(\w+) backend\.")
@@ -54,6 +58,11 @@ class EngineFacts:
     weights_load_s: float | None = None  # target and drafter
     compile_s: float | None = None
     graph_gib: float | None = None
+
+
+def is_emulated(log: str) -> bool:
+    """Return whether a log is that of the embedded engine, however it was started."""
+    return EMULATES in log
 
 
 def read_engine_log(log: str) -> EngineFacts:

@@ -86,7 +86,7 @@ def _weigh(error: MeasurementError, log: Verdict, *, was_ready: bool, end: End) 
         category = _SERVING if was_ready else "worker_died"
         phase = "serving" if was_ready else log.phase
         return _own(category, phase, f"the engine ended with {how} and no word of its own", retryable=True)
-    if silent or error.category in ("environment", "port_in_use"):
+    if silent or error.category in ("environment", "port_in_use", "container"):
         return _own(error.category, error.phase, error.cause, retryable=error.retryable)
     category = _SERVING if error.category == _SERVING else log.category
     return _own(category, error.phase or log.phase, log.cause, retryable=log.retryable, log=log)
