@@ -14,6 +14,8 @@ from collector.core.configuration import Configuration
 from collector.core.doctor.facts import P2pCache
 from collector.measure.failed import MeasurementError
 
+#: Home of the user in vLLM's own images.
+CONTAINER_HOME = "/root"
 PATTERN = "gpu_p2p_access_cache_for_*.json"
 
 
@@ -35,11 +37,7 @@ def cache_files(root: Path | None) -> tuple[Path, ...]:
 
 
 def clear_for(configuration: Configuration, root: Path | None) -> None:
-    """Remove the cache before a start whose configuration names NVLink. Raises MeasurementError where it cannot.
-
-    The hook of every kind that starts an engine: the process kind hands in `cache_root`, one in a container
-    `mounted(cache_root(…), volumes)`.
-    """
+    """Remove the cache before a start whose configuration names NVLink. Raises MeasurementError where it cannot."""
     if configuration.nvlink is None:
         return
     for one in cache_files(root):
@@ -52,11 +50,15 @@ def clear_for(configuration: Configuration, root: Path | None) -> None:
             ) from error
 
 
-def mounted(inside: Path | None, volumes: Iterable[str]) -> Path | None:
-    """Return the host's folder of one in a container; `volumes`: SOURCE:TARGET[:ro], expanded. None: not mounted."""
+def container_root(environment: Mapping[str, str], folders: Iterable[tuple[str, str]]) -> Path | None:
+    """Return the host's folder that is vLLM's cache in a container; None where the cache ends with the container."""
+    return mounted(cache_root({"HOME": CONTAINER_HOME} | dict(environment)), folders)
+
+
+def mounted(inside: Path | None, folders: Iterable[tuple[str, str]]) -> Path | None:
+    """Return the host's folder of one in a container; `folders`: source and target of each mount. None: not mounted."""
     best: tuple[int, Path] | None = None
-    for one in volumes:
-        source, target, *_ = one.split(":")
+    for source, target in folders:
         if inside and inside.is_relative_to(target) and (best is None or len(target) > best[0]):
             best = len(target), Path(source) / inside.relative_to(target)
     return best[1] if best else None

@@ -47,8 +47,16 @@ def test_the_cache_lies_where_vllm_s_own_rule_puts_it(environment: dict[str, str
     ],
 )
 def test_a_container_s_cache_is_found_through_its_volumes(inside: str, volumes: list[str], outside: str | None) -> None:
-    assert p2p_cache.mounted(Path(inside), volumes) == (Path(outside) if outside else None)
-    assert p2p_cache.mounted(None, volumes) is None
+    folders = [(one.split(":")[0], one.split(":")[1]) for one in volumes]
+    assert p2p_cache.mounted(Path(inside), folders) == (Path(outside) if outside else None)
+    assert p2p_cache.mounted(None, folders) is None
+
+
+def test_a_container_s_cache_follows_the_container_s_own_environment() -> None:
+    folders = [("/h/vllm", f"{p2p_cache.CONTAINER_HOME}/.cache/vllm"), ("/h/big", "/big")]
+    assert p2p_cache.container_root({}, folders) == Path("/h/vllm")
+    assert p2p_cache.container_root({"VLLM_CACHE_ROOT": "/big/v"}, folders) == Path("/h/big/v")
+    assert p2p_cache.container_root({"XDG_CACHE_HOME": "/elsewhere"}, folders) is None
 
 
 def _configuration(nvlink: str | None) -> Configuration:
