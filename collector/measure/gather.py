@@ -10,7 +10,7 @@ from collector.core.command import engine_environment, expander
 from collector.core.configuration import Configuration, Plan
 from collector.core.doctor.facts import Disk, Docker, Facts, P2pCache
 from collector.core.errors import UserError
-from collector.measure import daemon, models, p2p_cache, sysfs, system
+from collector.measure import docker_host, models, p2p_cache, sysfs, system
 from collector.measure.engines import kind_of
 from collector.measure.gpu import GpuProcess, Snapshot, open_gpus
 from collector.measure.slots import gpus_of, granted
@@ -25,7 +25,7 @@ def gather(
     opened = open_gpus()
     found = opened.snapshot() if opened else None
     configurations = plan.configurations if plan else ()
-    container, images = _docker(configurations, kind)
+    container, images = _docker(configurations, kind, variables)
     missing = tuple(_missing_models(configurations, variables)) if kind in ("process", "docker") else ()
     return Facts(
         gpus=gpus_of(found, links),
@@ -73,10 +73,12 @@ def _swap_used(root: Path) -> float | None:
     return None if total is None or free is None else total - free
 
 
-def _docker(configurations: Iterable[Configuration], kind: str | None) -> tuple[Docker | None, Path | None]:
+def _docker(
+    configurations: Iterable[Configuration], kind: str | None, variables: Mapping[str, str]
+) -> tuple[Docker | None, Path | None]:
     if kind not in (None, "docker"):
         return None, None
-    return daemon.look(sorted({one.image for one in configurations if one.image}))
+    return docker_host.look(sorted({one.image for one in configurations if one.image}), variables)
 
 
 def _environments(

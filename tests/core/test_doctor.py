@@ -162,6 +162,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("models", {"missing_models": ("org/a", "org/b")}, {}, "note", "org/a, org/b"),
     ("models", {"missing_models": ("org/a",)}, {"kind": "url"}, "ok", "no model is loaded"),
     ("engine", {"engine_refusal": "engine.command: the program 'vllm' is not there"}, {}, "spoils", "'vllm'"),
+    ("engine", {"docker": Docker(error="no")}, {}, "unknown", "no daemon answers"),
     ("engine", {}, {"kind": None}, "ok", "no plan given"),
 ]  # fmt: skip
 

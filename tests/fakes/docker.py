@@ -1,4 +1,4 @@
-"""A daemon that answers the few questions `collector doctor` asks, on a socket of its own."""
+"""A daemon that answers the few questions of `collector doctor`, on a socket of its own."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ args = parser().parse_args(["doctor", *sys.argv[2:]])
 args.root = Path(sys.argv[1])
 sys.exit(args.run(args))
 """
-#: What the tests' tree does not decide: limits and clock of this machine, and what this version starts.
-OF_THIS_MACHINE = {"open_files", "locked_memory", "clock", "disk", "engine", "shared_memory"}
+#: What the tests' tree does not decide: limits, space and clock of this machine.
+OF_THIS_MACHINE = {"open_files", "locked_memory", "clock", "disk", "shared_memory"}
 
 
 class Doctor:
@@ -129,8 +129,24 @@ def test_gpus_through_cdi_count_and_an_image_that_is_not_here_is_named(doctor: D
 def test_a_daemon_that_does_not_answer_and_a_model_that_is_not_here_are_named(doctor: Doctor, tmp_path: Path) -> None:
     code, found = doctor(DOCKER_HOST=f"unix://{tmp_path}/none.sock", MODELS=str(tmp_path))
     assert code == 1
-    assert found["docker"]["found"] == "the Docker daemon does not answer: No such file or directory"
+    assert found["docker"]["found"].startswith(
+        f"cannot reach the Docker daemon at unix://{tmp_path}/none.sock: no socket"
+    )
+    assert found["engine"]["level"] == "unknown"
     assert found["models"]["found"] == "not here yet: ${MODELS}/m"
+
+
+def test_a_daemon_of_another_machine_is_no_daemon_of_this_host(doctor: Doctor) -> None:
+    code, found = doctor(DOCKER_HOST="tcp://other:2375")
+    assert code == 1
+    assert found["docker"]["found"].startswith("DOCKER_HOST: found tcp://…, which may be another machine")
+
+
+def test_what_the_engine_kind_refuses_is_told(doctor: Doctor, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(PLAN.replace(f', image: "{IMAGE}"', ""))
+    code, found = doctor()
+    assert (code, found["engine"]["level"]) == (1, "spoils")
+    assert "names no image" in found["engine"]["found"]
 
 
 def test_cards_in_the_slots_without_a_driver_are_told_from_no_cards(doctor: Doctor, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ REQUEST_GIB = 300 / 2**30
 def engine(facts: Facts, needs: Needs) -> Finding:
     if needs.kind is None:
         return ok("no plan given: nothing to start")
+    if needs.kind == "docker" and facts.docker and facts.docker.error:
+        return unknown("not looked at while no daemon answers")
     if facts.engine_refusal:
         return spoils(facts.engine_refusal, "the sweep refuses to begin", "mend what the sentence names")
     return ok(f"kind {needs.kind} is ready to start")
