@@ -19,6 +19,9 @@ BASE_ENVIRONMENT = {
     "VLLM_DISABLE_LOG_LOGO": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
+    # NCCL then states, once a start, over which way its channels go; what it prints of the network stays out.
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "P2P,SHM",
 }
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)

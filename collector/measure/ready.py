@@ -107,7 +107,7 @@ def _serves(engine: Running) -> bool:
 
 def _timeout(reason: str, status: int | None) -> MeasurementError:
     health = "does not answer" if status is None else f"answers {status}"
-    return MeasurementError(category="timeout", phase="load", cause=f"{reason}; /health {health}", retryable=True)
+    return MeasurementError(category="timeout", phase="", cause=f"{reason}; /health {health}", retryable=True)
 
 
 async def _agrees(client: Client, run: Run) -> tuple[dict[str, Any], int | None]:
@@ -166,11 +166,13 @@ async def _probe(client: Client, run: Run) -> None:
             refused = isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status)
             category = "environment" if refused else "crashed_serving"
             raise MeasurementError(
-                category=category, phase="ready", retryable=True, cause=f"the first request: {error}"
+                category=category, phase="first_request", retryable=True, cause=f"the first request: {error}"
             ) from error
         except (KeyError, IndexError, TypeError) as error:
             cause = f"the first request: {path} answered without usage"
-            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause) from error
+            raise MeasurementError(
+                category="environment", phase="first_request", retryable=True, cause=cause
+            ) from error
         if (tokens, reason) != (PROBE_TOKENS, "length"):
             cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
-            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
+            raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)

@@ -20,6 +20,7 @@ from collector.core.errors import UserError
 from collector.core.plan_schema import Engine
 from collector.core.secrets import secret_values
 from collector.core.window import Telemetry
+from collector.measure import p2p_cache
 from collector.measure.engines import containers
 from collector.measure.engines.daemon import DaemonGoneError, address_of, connect, in_thread, translated
 from collector.measure.engines.images import digest_of, pull, resolved
@@ -135,6 +136,8 @@ async def _start(api: Any, launch: Launch) -> DockerEngine:
     for mount in spec.mounts:
         if mount.is_path and not mount.read_only:
             Path(mount.source).mkdir(parents=True, exist_ok=True)  # the daemon would make it root's
+    folders = [(one.source, one.target) for one in spec.mounts]
+    p2p_cache.clear_for(launch.configuration, p2p_cache.container_root(spec.environment, folders))
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     launch.log.write_text("")
     starting = asyncio.ensure_future(in_thread(lambda: containers.run(api, spec)))

@@ -18,6 +18,7 @@ from collector.core.command import LOOPBACK, engine_environment, expander, serve
 from collector.core.configuration import Plan
 from collector.core.errors import EngineError, UserError
 from collector.core.window import Telemetry
+from collector.measure import p2p_cache
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
 from collector.measure.log_copy import size_of, text_of
@@ -54,6 +55,7 @@ async def start(launch: Launch) -> ProcessEngine:
     command = [expand(one) for one in launch.engine.command]
     command += serve_arguments(launch.configuration, port=port, expand=expand)
     environment = dict(launch.variables) | engine_environment(launch.configuration, expand)
+    p2p_cache.clear_for(launch.configuration, p2p_cache.cache_root(environment))
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     launch.log.write_text("")
     keeper = await asyncio.create_subprocess_exec(
