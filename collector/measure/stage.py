@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
+from collector.core.telemetry import GpuWatch
 from collector.core.window import WHOLE_STAGE, Request, Sample, Telemetry
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.load import drive, lanes
 from collector.measure.scrape import scrape
+from collector.measure.sensor import Sensor, sensing
 from collector.measure.watch import Watch
 from collector.measure.workload import prepare
 
@@ -39,10 +41,11 @@ class Measured:
     samples: tuple[Sample, ...]
     tokenized: tuple[int, ...] | None
     telemetry: Telemetry
+    gpus: GpuWatch | None
     prompt_set_digest: str
 
 
-async def measure_stage(
+async def measure_stage(  # noqa: PLR0913  # what is measured, how, and with what: none of it belongs together
     engine: Running,
     stage: Stage,
     limits: Limits,
@@ -51,6 +54,7 @@ async def measure_stage(
     model: str,
     salt: str,
     max_model_len: int | None = None,
+    sensor: Sensor | None = None,
 ) -> Measured:
     """Measure a stage. Raises MeasurementError when the engine stalls, EngineError when it cannot be scraped."""
     target = engine.target
@@ -62,8 +66,9 @@ async def measure_stage(
         cpu = clock.cpu()
         before, began = await scrape(observer, clock), engine.telemetry()
         watch = Watch(target, clock, limits.stage_stall_s)
-        tally = await watch.during(lambda began: drive(ours, work.measured, clock, began), before.returned_at)
-        after, ended = await scrape(observer, clock), engine.telemetry()
+        async with sensing(sensor, clock, before.returned_at) as sensed:
+            tally = await watch.during(lambda began: drive(ours, work.measured, clock, began), before.returned_at)
+            after, ended = await scrape(observer, clock), engine.telemetry()
         spent = clock.cpu()
         await clock.sleep(CONFIRM_AFTER_S)
         confirm = await scrape(observer, clock)
@@ -80,6 +85,7 @@ async def measure_stage(
         samples=tuple(watch.samples),
         tokenized=work.tokenized,
         telemetry=_between(began, ended),
+        gpus=sensed.watch,
         prompt_set_digest=work.prompt_set_digest,
     )
 

@@ -20,6 +20,7 @@ from collector.core.errors import EngineError, UserError
 from collector.core.window import Telemetry
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
+from collector.measure.processes import descends
 from collector.measure.target import Target
 
 HOST = "127.0.0.1"
@@ -151,10 +152,13 @@ class ProcessEngine:
             await self._keeper.wait()
             return await self.ended()
 
-    # A log that somebody removed must not keep the engine from being ended.
+    def owns(self, pid: int) -> bool | None:
+        return descends(pid, self._keeper.pid)
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
+
+    # A log that somebody removed must not keep the engine from being ended.
 
     def log_size(self) -> int:
         return self._log.stat().st_size if self._log.exists() else 0
