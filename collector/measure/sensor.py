@@ -1,11 +1,11 @@
-"""Watches the GPUs that an engine uses while a stage runs, beside the load and never in its way."""
+"""Watches the GPUs that an engine uses while a load runs, beside it and never in its way."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from collector.core.telemetry import Card, GpuWatch, Reading
 from collector.measure.aside import aside
@@ -20,38 +20,14 @@ PCIE_EVERY = 10
 Owns = Callable[[int], bool | None]
 
 
-@dataclass(slots=True)
-class Sensed:
-    """What a window's sensor found; None as long as the window is open, or where there is no sensor."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moment:
+    """All cards at one moment, and who computes on them. `owners`: whether each process is the engine's."""
 
-    watch: GpuWatch | None = None
-
-
-@asynccontextmanager
-async def sensing(sensor: Sensor | None, clock: Clock, began: float) -> AsyncIterator[Sensed]:
-    """Watch during the block, its first and last moments included. `began`: the window's start on `clock`."""
-    sensed = Sensed()
-    if sensor is None:
-        yield sensed
-        return
-    found = _Found()
-    sampling = asyncio.ensure_future(sensor.sample(found, clock, began))
-    try:
-        yield sensed
-    finally:
-        sampling.cancel()
-        await asyncio.wait({sampling})
-    if not sampling.cancelled():
-        sampling.result()  # it never ends by itself: a fault of ours
-    await sensor.read(found, clock.monotonic() - began)
-    sensed.watch = sensor.watch(found)
-
-
-@dataclass(slots=True)
-class _Found:
-    readings: list[Reading] = field(default_factory=list)
-    owners: dict[int, bool | None] = field(default_factory=dict)
-    processes: dict[int, GpuProcess] = field(default_factory=dict)
+    at: float  # on the collector's monotonic clock
+    readings: tuple[Reading, ...]
+    processes: tuple[GpuProcess, ...] = ()
+    owners: tuple[bool | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,44 +39,81 @@ class Sensor:
     idle: tuple[Reading, ...]
     owns: Owns
 
-    async def sample(self, found: _Found, clock: Clock, began: float) -> None:
-        """Read now, soon after, then once a second, until cancelled."""
-        await self.read(found, clock.monotonic() - began)
-        await clock.sleep(FIRST_SAMPLE_S)
-        count = 0
-        while True:
-            await self.read(found, clock.monotonic() - began, with_pcie=count % PCIE_EVERY == 0)
-            count += 1
-            await clock.sleep(SAMPLE_EVERY_S)
-
-    async def read(self, found: _Found, at_s: float, *, with_pcie: bool = False) -> None:
-        """Add one moment. A driver that does not answer has lost its cards."""
+    async def read(self, at: float, *, with_pcie: bool = False) -> Moment:
+        """Return one moment. A driver that does not answer has lost its cards."""
         try:
-            readings, processes = await aside(lambda: self._ask(at_s, with_pcie=with_pcie))
+            return await aside(lambda: self._ask(at, with_pcie=with_pcie))
         except TimeoutError:
-            readings, processes = [Reading(index=card.index, at_s=at_s, lost=True) for card in self.cards], []
-        found.readings += readings
-        for one in processes:
-            if found.owners.get(one.pid) is None:
-                found.owners[one.pid] = self.owns(one.pid)
-            found.processes.setdefault(one.pid, one)
+            return Moment(at=at, readings=tuple(Reading(index=card.index, lost=True) for card in self.cards))
 
-    def watch(self, found: _Found) -> GpuWatch:
-        """Return what was found. Where none of the engine's own processes shows, as in a container, nobody's may."""
-        known = True in found.owners.values()
-        others = (one for one in found.processes.values() if found.owners[one.pid] is not True)
-        # One that nobody could be asked about was gone at once, which the engine's own are not.
-        foreign = tuple(one.told for one in others if known or found.owners[one.pid] is False)
+    def _ask(self, at: float, *, with_pcie: bool) -> Moment:
+        readings = tuple(self.gpus.reading(card.index) for card in self.cards)
+        if with_pcie:
+            readings = tuple(replace(one, pcie_bytes_per_s=self.gpus.pcie_bytes_per_s(one.index)) for one in readings)
+        found = tuple(one for card in self.cards for one in self.gpus.processes(card.index) if not one.graphics)
+        # Asked at once: a process that has ended belongs to nobody.
+        return Moment(at=at, readings=readings, processes=found, owners=tuple(self.owns(one.pid) for one in found))
+
+
+class Sensed:
+    """What a sensor sees of a load; without a sensor, nothing."""
+
+    def __init__(self, sensor: Sensor | None, clock: Clock) -> None:
+        self._sensor = sensor
+        self._clock = clock
+        self._inside: list[Moment] = []
+        self._edges: list[asyncio.Future[Moment]] = []
+
+    def edge(self) -> None:
+        """Read now, without waiting for it: the load goes on."""
+        if self._sensor:
+            self._edges.append(asyncio.ensure_future(self._sensor.read(self._clock.monotonic())))
+
+    async def sample(self, sensor: Sensor) -> None:
+        """Read once in a while, until cancelled."""
+        await self._clock.sleep(FIRST_SAMPLE_S)
+        while True:
+            with_pcie = len(self._inside) % PCIE_EVERY == 0
+            self._inside.append(await sensor.read(self._clock.monotonic(), with_pcie=with_pcie))
+            await self._clock.sleep(SAMPLE_EVERY_S)
+
+    async def watch(self, opened: float, closed: float) -> GpuWatch | None:
+        """Return what was seen of the window between two times of the clock, after both its edges."""
+        if self._sensor is None:
+            return None
+        first, last = await asyncio.gather(*self._edges)
+        moments = [first, *(one for one in self._inside if first.at < one.at < min(closed, last.at)), last]
+        readings = (replace(one, at_s=moment.at - opened) for moment in moments for one in moment.readings)
         return GpuWatch(
-            cards=self.cards,
-            idle=self.idle,
-            readings=tuple(found.readings),
-            foreign=foreign if known or foreign else None,
+            cards=self._sensor.cards, idle=self._sensor.idle, readings=tuple(readings), foreign=_foreign(moments)
         )
 
-    def _ask(self, at_s: float, *, with_pcie: bool) -> tuple[list[Reading], list[GpuProcess]]:
-        readings = [self.gpus.reading(card.index, at_s) for card in self.cards]
-        if with_pcie:
-            readings = [replace(one, pcie_bytes_per_s=self.gpus.pcie_bytes_per_s(one.index)) for one in readings]
-        computing = [one for card in self.cards for one in self.gpus.processes(card.index) if not one.graphics]
-        return readings, computing
+
+def _foreign(moments: list[Moment]) -> tuple[str, ...] | None:
+    """Return who else computed. Where none of the engine's own shows, as inside a container, nobody's may."""
+    seen: dict[int, tuple[GpuProcess, bool | None]] = {}
+    for moment in moments:
+        for process, own in zip(moment.processes, moment.owners, strict=True):
+            if process.pid not in seen or own:
+                seen[process.pid] = process, own
+    known = any(own for _, own in seen.values())
+    # One that nobody could be asked about was gone at once, which the engine's own are not.
+    foreign = tuple(one.told for one, own in seen.values() if own is False or (own is None and known))
+    return foreign if known or foreign else None
+
+
+@asynccontextmanager
+async def sensing(sensor: Sensor | None, clock: Clock) -> AsyncIterator[Sensed]:
+    """Sample during the block."""
+    sensed = Sensed(sensor, clock)
+    if sensor is None:
+        yield sensed
+        return
+    sampling = asyncio.ensure_future(sensed.sample(sensor))
+    try:
+        yield sensed
+    finally:
+        sampling.cancel()
+        await asyncio.wait({sampling})
+    if not sampling.cancelled():
+        sampling.result()  # it never ends by itself: a fault of ours

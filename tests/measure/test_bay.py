@@ -203,10 +203,17 @@ def watched(ward: Ward, seconds: float, during: Callable[[], Coroutine[Any, Any,
 
     async def work() -> GpuWatch:
         sensor = await ward.ready("ignore")
-        async with sensing(sensor, ward.bay.clock, ward.bay.clock.monotonic()) as sensed:
-            await asyncio.gather(ward.bay.clock.sleep(seconds), *((during(),) if during else ()))
-        assert sensed.watch is not None
-        return sensed.watch
+        clock = ward.bay.clock
+        async with sensing(sensor, clock) as sensed:
+            await clock.sleep(5)  # a ramp before the window is not of it
+            opened = clock.monotonic()
+            sensed.edge()
+            await asyncio.gather(clock.sleep(seconds), *((during(),) if during else ()))
+            sensed.edge()
+            closed = clock.monotonic()
+        watch = await sensed.watch(opened, closed)
+        assert watch is not None
+        return watch
 
     return asyncio.run(work())
 
