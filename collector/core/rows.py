@@ -251,7 +251,7 @@ class Row:
     idle_power_w: float | None = _telemetry("W", "power of the same GPUs before the sweep's first engine")
     power_limit_w: float | None = _telemetry("W", "power limit of one GPU, the lowest where they differ")
     energy_per_token_j: float | None = _telemetry("J", "energy_j / generation_tokens, idle power included")
-    tokens_per_joule: float | None = _telemetry("tokens/J", "generation_tokens / energy_j")
+    tokens_per_joule: float | None = _telemetry("tok/J", "generation_tokens / energy_j")
     sm_clock_mean_mhz: float | None = _telemetry("MHz", "mean SM clock of the slowest GPU")
     sm_clock_min_mhz: int | None = _telemetry("MHz", "lowest SM clock under load, of a sample of any GPU")
     gpu_temperature_max_c: float | None = _telemetry("°C", "hottest GPU")
