@@ -6,7 +6,7 @@ nothing of its configuration.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
@@ -36,11 +36,12 @@ _WORLD_FLAGS = ("pipeline-parallel-size", "data-parallel-size")
 def open_bay(kind_name: str, clock: Clock, tell: Callable[[str], None]) -> Bay | None:
     """Return the GPUs for a sweep of this kind, None where it has none of this host's."""
     gpus = open_gpus() if kind_name in KINDS_HERE else None
-    return Bay(gpus=gpus, clock=clock, tell=tell) if gpus else None
+    return Bay(kind_name=kind_name, gpus=gpus, clock=clock, tell=tell) if gpus else None
 
 
 @dataclass(kw_only=True, slots=True)
 class Bay:
+    kind_name: str
     gpus: Gpus
     clock: Clock
     tell: Callable[[str], None]
@@ -54,7 +55,7 @@ class Bay:
         """
         try:
             cards = await aside(lambda: [self.gpus.card(index) for index in range(self.gpus.count)])
-            indices = used_gpus(launch.configuration, launch.variables, [card.uuid for card in cards])
+            indices = used_gpus(launch.configuration, _shown(launch, self.kind_name), [card.uuid for card in cards])
             await self._wait(indices, launch.engine.gpu_busy, limit_s)
             await self._learn_idle(tuple(index for index in indices if index not in self.idle))
         except TimeoutError as error:
@@ -112,26 +113,47 @@ class Bay:
 
 
 def used_gpus(
-    configuration: Configuration, variables: Mapping[str, str], uuids: Sequence[str | None]
+    configuration: Configuration, shown: Sequence[Sequence[str] | None], uuids: Sequence[str | None]
 ) -> tuple[int, ...]:
-    """Return the GPUs that an engine will use: of those that CUDA shows it, as many as it has ranks.
+    """Return the GPUs that an engine will use: of those that it is shown, as many as it has ranks.
 
-    CUDA numbers equal cards as NVML does; between unequal ones CUDA_DEVICE_ORDER=PCI_BUS_ID makes it so.
+    `shown`: each a narrower choice among what is left, as numbers or UUIDs; None leaves all. CUDA numbers equal
+    cards as NVML does; between unequal ones CUDA_DEVICE_ORDER=PCI_BUS_ID makes it so.
     """
-    expand = expander(variables, f"configuration {configuration.label}")
-    shown = (dict(variables) | engine_environment(configuration, expand)).get("CUDA_VISIBLE_DEVICES")
-    words = [str(index) for index in range(len(uuids))] if shown is None else shown.split(",")
-    visible: list[int] = []
-    for word in map(str.strip, words):
-        index = int(word) if word.isdecimal() else next((at for at, one in enumerate(uuids) if _names(word, one)), -1)
-        if not 0 <= index < len(uuids):
-            break  # CUDA, too, stops at the first that it does not know
-        visible.append(index)
+    left = list(range(len(uuids)))
+    for words in shown:
+        left = left if words is None else _chosen(words, left, uuids)
     world = configuration.tensor_parallel
     for flag in _WORLD_FLAGS:
         size = dict(configuration.flags).get(flag, 1)
         world *= size if isinstance(size, int) else 1
-    return tuple(visible[:world])
+    return tuple(left[:world])
+
+
+def _shown(launch: Launch, kind_name: str) -> list[Sequence[str] | None]:
+    """Return how the launch's choice of GPUs is narrowed: by the container's devices, then by the environment.
+
+    A container does not inherit the environment of this host.
+    """
+    expand = expander(launch.variables, f"configuration {launch.configuration.label}")
+    given = launch.engine.container.gpus if kind_name == "docker" else "all"
+    host = {} if kind_name == "docker" else dict(launch.variables)
+    visible = (host | engine_environment(launch.configuration, expand)).get("CUDA_VISIBLE_DEVICES")
+    return [
+        None if given == "all" else [] if given == "none" else given,
+        None if visible is None else visible.split(","),
+    ]
+
+
+def _chosen(words: Sequence[str], left: Sequence[int], uuids: Sequence[str | None]) -> list[int]:
+    chosen: list[int] = []
+    for word in map(str.strip, words):
+        named = (at for at, index in enumerate(left) if _names(word, uuids[index]))
+        at = int(word) if word.isdecimal() else next(named, -1)
+        if not 0 <= at < len(left):
+            break  # CUDA, too, stops at the first that it does not know
+        chosen.append(left[at])
+    return chosen
 
 
 def _names(word: str, uuid: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Whose a process is, by the parents that the kernel names."""
+"""Whose a process is, by the parents or the control group that the kernel names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,18 @@ def descends(pid: int, ancestor: int) -> bool | None:
             return True
         pid = _parent(pid)
     return pid == ancestor
+
+
+def in_container(pid: int, container: str) -> bool | None:
+    """Return whether a process of this host runs in a container; None where there is no such process.
+
+    The runtimes name the control group of a container by its id.
+    """
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
+    except OSError:
+        return None
+    return container in groups
 
 
 def _parent(pid: int) -> int:

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
-from collector.core.configuration import Configuration
 from collector.core.plan import parse_plan
 from collector.core.telemetry import GpuWatch
 from collector.measure import aside as aside_module
-from collector.measure.bay import Bay, open_bay, used_gpus
+from collector.measure.bay import Bay, _shown, open_bay, used_gpus
 from collector.measure.engines.interface import Launch
 from collector.measure.failed import MeasurementError
 from collector.measure.gpu import Gpus
-from collector.measure.processes import descends
+from collector.measure.processes import descends, in_container
 from collector.measure.sensor import Sensor, sensing
 from tests.fakes.nvml import GpuHost
 
@@ -114,9 +113,25 @@ def test_only_an_engine_of_this_host_has_its_gpus(here: GpuHost) -> None:
 def test_an_engine_uses_as_many_of_the_visible_gpus_as_it_has_ranks(
     visible: str | None, configuration: dict[str, Any], used: tuple[int, ...]
 ) -> None:
-    of: Configuration = launch_of(**configuration).configuration
-    variables = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
-    assert used_gpus(of, variables, UUIDS) == used
+    launch = launch_of(**configuration)
+    launch = replace(launch, variables={} if visible is None else {"CUDA_VISIBLE_DEVICES": visible})
+    assert used_gpus(launch.configuration, _shown(launch, "process"), UUIDS) == used
+
+
+@pytest.mark.parametrize(("gpus", "environment", "used"), [
+    ("all", (), (0, 1)),
+    ("none", (), ()),
+    (("1", "2"), (), (1, 2)),
+    (("GPU-def", "0"), (("CUDA_VISIBLE_DEVICES", "1"),), (0,)),
+])  # fmt: skip
+def test_a_container_sees_what_it_was_given_and_nothing_of_the_host_s_environment(
+    gpus: Any, environment: Any, used: tuple[int, ...]
+) -> None:
+    launch = launch_of(environment=environment)
+    container = launch.engine.container.model_copy(update={"gpus": gpus})
+    engine = launch.engine.model_copy(update={"container": container})
+    launch = replace(launch, engine=engine, variables={"CUDA_VISIBLE_DEVICES": "2"})
+    assert used_gpus(launch.configuration, _shown(launch, "docker"), UUIDS) == used
 
 
 def test_free_gpus_are_used_at_once_and_known_idle(ward: Ward) -> None:
@@ -311,3 +326,10 @@ def test_a_process_belongs_to_those_it_comes_from() -> None:
     assert descends(os.getpid(), os.getppid()) is True
     assert descends(os.getppid(), os.getpid()) is False
     assert descends(4194305, os.getpid()) is None
+
+
+def test_a_process_runs_in_the_container_that_its_control_group_names() -> None:
+    own = Path("/proc/self/cgroup").read_text().strip().rpartition("/")[2]
+    assert in_container(os.getpid(), "0123456789abcdef" * 4) is False
+    assert in_container(os.getpid(), own) is True
+    assert in_container(GONE, own) is None

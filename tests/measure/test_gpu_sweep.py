@@ -13,18 +13,19 @@ import pytest
 
 from collector.cli import main
 from collector.measure import evidence
+from tests.fakes import VLLM
 from tests.fakes.nvml import GpuHost
 from tests.measure.sweeping import PLAN, Bench, faults, with_limits
 
-EMULATE = Path(__file__).parents[1] / "fakes" / "emulated_vllm.py"
+EMULATE = Path(__file__).parents[1] / "real" / "emulated_vllm.py"
 ARMS = """\
 plan: 1
 campaign: small
-engine: {kind: process, version: 0.27.0, command: ["${PYTHON}", "${EMULATE}"]}
+engine: {kind: process, version: 0.27.0, command: ["${PYTHON}", "${PROGRAM}"]}
 models: {exaone-4.5-33b: {path: "${MODEL}"}}
-defaults: {model: exaone-4.5-33b, kv_cache_dtype: fp8_e5m2, tensor_parallel: 2, max_model_len: 16384, max_num_seqs: 32}
+defaults: {model: exaone-4.5-33b, tensor_parallel: 2, max_model_len: 2048, max_num_seqs: 16}
 matrix: {nvlink: [on, off]}
-stages: {concurrency: {8: 16}, prompt_tokens: 200, output_tokens: 900}
+stages: {concurrency: {4: 8}, prompt_tokens: 60, output_tokens: 24, warm_up: {rounds: 1, output_tokens: 4}}
 limits: {ready_s: 60, start_stall_s: 60, stage_stall_s: 20, request_s: 60, stop_s: 5}
 """
 #: The stand-in of vLLM, slowed down so that a window has time for a second and a third reading.
@@ -34,9 +35,9 @@ LIMITS = {"ready_s": 20, "start_stall_s": 10, "stage_stall_s": 10, "request_s": 
 
 def bench_of(folder: Path, host: GpuHost, plan: str, **environment: str) -> Bench:
     """Return a bench whose engines hold memory of both GPUs."""
-    bench = Bench(folder, plan, EMULATE=str(EMULATE), **host.environment, **environment)
+    bench = Bench(folder, plan, **({"PROGRAM": str(VLLM)} | host.environment | environment))
     for index in range(2):
-        host.set(index, engine=f"{folder / 'model'} 20000")
+        host.set(index, engine=f"{folder / 'model'} 5000")  # of each of its four processes
     return bench
 
 
@@ -61,13 +62,13 @@ def when(bench: Bench, event: str, change: Callable[[], None], after_s: float = 
 
 @pytest.fixture(scope="module")
 def swept(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """Both arms of a pair, served by the embedded engine; the link carries traffic all the time."""
+    """Both arms of a pair; the link carries traffic all the time."""
     folder = tmp_path_factory.mktemp("arms")
     host = GpuHost(folder, nvml_library)
     for index in range(2):
         # The stand-in's cards are no Amperes here, so that a window of seconds has a figure of power.
         host.set(index, architecture=8, nvlink_tx_kib_s=500_000, nvlink_rx_kib_s=500_000)
-    bench = bench_of(folder, host, ARMS, EMULATE_SPEED="40")
+    bench = bench_of(folder, host, ARMS, **SLOW)
     done = bench.sweep(timeout=120)
     assert done.returncode == 1, done.stdout + done.stderr  # the off arm is marked
     assert bench.failures() == []
@@ -116,16 +117,19 @@ def test_such_rows_follow_from_their_evidence(swept: Bench, capsys: pytest.Captu
     assert watch.foreign == ()
 
 
-def test_an_emulated_sweep_beside_real_gpus_says_nothing_of_them(nvml_library: Path, tmp_path: Path) -> None:
-    host = GpuHost(tmp_path, nvml_library)
-    bench = bench_of(tmp_path, host, ARMS)
-    done = bench.sweep("--engine", "emulated")
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("kind", ["emulated", "process"])
+def test_the_embedded_engine_says_nothing_of_the_host_s_gpus(gpu_host: GpuHost, tmp_path: Path, kind: str) -> None:
+    """In the process it counts its own link's bytes; over a port it has none."""
+    bench = bench_of(tmp_path, gpu_host, ARMS, PROGRAM=str(EMULATE), EMULATE_SPEED="50")
+    done = bench.sweep("--engine", kind)
+    assert len(bench.rows()) == 2, done.stdout + done.stderr
     for row in bench.rows():
         assert row["provenance"] == "emulated"
         assert (row["energy_j"], row["sm_clock_mean_mhz"], row["pcie_link_width_min"]) == ("", "", "")
-        # The link's bytes are the emulated cards' own, and not the stand-in's, which stand still.
-        assert (int(row["nvlink_bytes"]) > 0) == (row["nvlink"] == "on")
+        if kind == "emulated":
+            assert (int(row["nvlink_bytes"]) > 0) == (row["nvlink"] == "on")
+        else:
+            assert row["nvlink_bytes"] == ""
 
 
 def test_what_goes_wrong_under_load_marks_the_row_and_an_ampere_s_short_window_has_no_power(
