@@ -108,6 +108,11 @@ class Engine(Part):
         None, description="Port to serve on; a free one if absent"
     )
     api_key_variable: str | None = Field(None, description="Name of the environment variable that holds the API key")
+    gpu_busy: Literal["wait", "refuse", "ignore"] = Field(
+        "wait",
+        description="What to do where somebody else computes on the engine's GPUs before its start: wait up to "
+        "limits.gpu_free_s, refuse at once, or start all the same",
+    )
     profile: str = Field("dual-3090", description="What the embedded engine emulates: a shipped profile or a file")
     environment: Environment = Field(default_factory=dict, description="Environment of every engine")
     flags: Flags = Field(default_factory=dict, description="Serve flags of every engine, without the leading dashes")
@@ -215,6 +220,7 @@ class Limits(Part):
     request_s: Seconds = Field(900, description="Longest time for one response")
     stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
     stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
+    gpu_free_s: Seconds = Field(300, description="Longest time until the GPUs are free for the next engine")
 
 
 class PlanFile(Part):

@@ -20,6 +20,7 @@ from collector.core.rows import Failure, Row
 from collector.core.secrets import redact
 from collector.core.series import missing_series
 from collector.measure import evidence, journal, telling
+from collector.measure.bay import Bay
 from collector.measure.clock import Clock, stamp
 from collector.measure.engines.interface import End, Kind, Launch, Running
 from collector.measure.failed import MeasurementError
@@ -27,6 +28,7 @@ from collector.measure.files import start_log
 from collector.measure.host import Host
 from collector.measure.ready import Ready, unless_ended, wait_ready
 from collector.measure.scrape import parse
+from collector.measure.sensor import Sensor
 from collector.measure.stage import Measured, measure_stage
 from collector.measure.store import Store
 from collector.measure.verdict import failure_of
@@ -51,6 +53,7 @@ class Job:
     salt: str  # makes prompts unlike those of any other sweep
     tell: Callable[[str], None]
     retry_failed: bool = False
+    bay: Bay | None = None  # the host's GPUs; None where there are none, or none that the engines use
 
     def provenance(self, ready: Ready | None, log: str) -> str:
         """Return what a row is. The embedded engine may also be reached over a port: then it says so itself.
@@ -103,6 +106,7 @@ class Attempt:
     ready: Ready | None = None
     stage: Stage | None = None
     died: bool = False
+    sensor: Sensor | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -132,7 +136,9 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     error: MeasurementError | None = None
     stopped_at, end = 0, End()
     try:
+        sensor_for = await job.bay.made_ready(launch, job.plan.limits.gpu_free_s) if job.bay else None
         engine = await job.kind.start(launch)
+        attempt.sensor = sensor_for(engine.owns) if sensor_for else None
         await _stages(job, attempt, stages, engine)
     except MeasurementError as one:
         error = one
@@ -150,6 +156,8 @@ async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine:
     """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
+        if job.provenance(attempt.ready, engine.log_text()) == "emulated":
+            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:
@@ -189,6 +197,7 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
         model=configuration.model,
         salt=f"{job.salt}/{name}",
         max_model_len=attempt.ready.max_model_len if attempt.ready else None,
+        sensor=attempt.sensor,
     )
     measured = _without_secrets(await unless_ended(engine, measuring), job.secrets)
     await _see_that_it_answers(engine, measured)
@@ -232,7 +241,7 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         host_id=job.host.host_id,
         cpu_model=job.host.cpu_model,
         gpu_model=job.host.gpu_model,
-        gpu_count=job.host.gpu_count,
+        gpu_count=len(attempt.sensor.cards) if attempt.sensor else job.host.gpu_count,
         driver_version=job.host.driver_version,
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else "",

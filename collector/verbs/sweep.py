@@ -18,6 +18,7 @@ from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.core.secrets import secret_values
+from collector.measure.bay import open_bay
 from collector.measure.engines import kind_of
 from collector.measure.failed import NoMoreEnginesError
 from collector.measure.journal import INTERRUPTED, Journal
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             salt=setting.salt,
             tell=console.print,
             retry_failed=args.retry_failed,
+            bay=open_bay(kind_name, setting.clock, console.print),
         )
         try:
             with _told(console, job) as told:
