@@ -160,6 +160,12 @@ class Limits(Part):
     request_s: Seconds = Field(900, description="Longest time for one response")
     stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
     stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
+    attempts: Positive = Field(
+        3, description="Starts that may fail by a fault of the moment, one a sweep, before it is left alone"
+    )
+    host_down_attempts: Positive = Field(
+        2, description="Attempts in which the host may go down before the configuration is left alone"
+    )
 
 
 class PlanFile(Part):

@@ -14,3 +14,7 @@ class MeasurementError(EngineError):
         self.phase = phase
         self.cause = cause
         self.retryable = retryable
+
+
+class CellRefusedError(MeasurementError):
+    """One cell cannot be measured as the plan has it; the engine goes on with the others."""
