@@ -146,10 +146,11 @@ class Stages(Part):
 
 class Repeats(Part):
     count: Positive = Field(1, description="How often each cell is measured, each time in an engine of its own")
-    order: Literal["listed", "interleaved", "shuffled"] = Field(
+    order: Literal["listed", "interleaved", "shuffled", "paired"] = Field(
         "interleaved",
         description="listed: a configuration's repeats in a row; interleaved: all configurations, then all again; "
-        "shuffled: as interleaved, each round in a seeded order",
+        "shuffled: as interleaved, each round in a seeded order; paired: as interleaved, the arms of each pair next to "
+        "each other and another one first in the next round",
     )
     seed: int = 1
 
