@@ -46,15 +46,19 @@ def parse_plan(text: str, name: str) -> Plan:
     file, tree = read_plan_text(text, name)
     builder = _Builder(file=file, tree=tree, name=name)
     runs = tuple(ordered(file.repeats, tuple(builder.configurations_with_stages())))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Plan(
         campaign=file.campaign,
         about=file.about,
-        digest=digest,
+        digest=digest_of(text),
         engine=file.engine,
         limits=file.limits,
         runs=runs,
     )
+
+
+def digest_of(text: str) -> str:
+    """Return what rows name their plan by."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from collector.core.plan_values import as_list, environment_value, flags, speculation, storable, word_for_switch
+from collector.core.plan_values import (
+    as_list,
+    campaign_name,
+    environment_value,
+    flags,
+    speculation,
+    storable,
+    word_for_switch,
+)
 from collector.core.prompt_names import PROMPT_SETS
 
 Item = TypeVar("Item")
@@ -171,7 +179,7 @@ class Limits(Part):
 
 class PlanFile(Part):
     plan: Literal[1] = Field(description="Version of this format")
-    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = Field(
+    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$"), AfterValidator(campaign_name)] = Field(
         description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
     )
     about: str = Field("", description="One sentence on what is asked")

@@ -109,7 +109,7 @@ async def _agrees(client: Client, run: Run) -> tuple[str, int | None]:
         version = str((await get_json(client, "/version"))["version"])
         served: list[dict[str, Any]] = (await get_json(client, "/v1/models"))["data"]
         names = [str(one["id"]) for one in served]
-    except (EngineError, KeyError, TypeError) as error:
+    except (EngineError, KeyError, TypeError, AttributeError) as error:
         raise MeasurementError(
             category="environment", phase="ready", retryable=True, cause=f"not the routes of vLLM: {error}"
         ) from error
@@ -120,6 +120,9 @@ async def _agrees(client: Client, run: Run) -> tuple[str, int | None]:
         cause = f"the engine serves {', '.join(names)}, the plan asks for {model}"
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     longest = served[names.index(model)].get("max_model_len")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int)):
+        cause = f"/v1/models: found max_model_len {longest!r}, expected a whole number"
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     asked = run.configuration.max_model_len
     if asked and longest and longest != asked:
         cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"

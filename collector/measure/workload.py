@@ -97,5 +97,5 @@ async def _count(
         if httpx.codes.is_client_error(error.status) or error.status == httpx.codes.NOT_IMPLEMENTED:
             return None
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise EngineError(f"/tokenize answered without a count: {error}") from error
