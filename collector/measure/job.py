@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from collector.core.configuration import Plan, Run
@@ -12,6 +12,17 @@ from collector.measure.engines.interface import Kind
 from collector.measure.host import Host
 from collector.measure.journal import Journal
 from collector.measure.store import Store
+
+
+@dataclass(slots=True)
+class Signals:
+    """How often somebody asked for the end: once lets an engine end by itself, twice does not."""
+
+    count: int = 0
+
+    @property
+    def at_once(self) -> bool:
+        return self.count > 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +41,7 @@ class Job:
     salt: str  # makes prompts unlike those of any other sweep
     tell: Callable[[str], None]
     retry_failed: bool = False
+    signals: Signals = field(default_factory=Signals)
 
     @property
     def provenance(self) -> str:

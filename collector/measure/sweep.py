@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from collector import __version__
 from collector.core.configuration import Run, Stage, row_id
 from collector.core.engine_log import read_engine_log
@@ -28,6 +30,8 @@ from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
 from collector.measure.verdict import failure_of
 
+#: The engine's word that a request does not fit it; known before where it counts tokens for us.
+TOO_LONG = "maximum context length"
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
 
@@ -95,7 +99,7 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: in
     finally:
         if engine:
             stopped_at = len(engine.log_text())
-            end = await _stop(engine, job.plan.limits.stop_s)
+            end = await _stop(job, engine)
     if error:
         failure = _record_failure(job, attempt, error, engine, end, stopped_at)
         facts = {"attempt": number, "category": failure.category}
@@ -104,9 +108,9 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: in
         job.journal.note(journal.ENGINE_ENDED, **attempt.identity, exit_code=end.exit_code, **job.moment())
 
 
-async def _stop(engine: Running, patience_s: float) -> End:
+async def _stop(job: Job, engine: Running) -> End:
     """End the engine, whatever happens meanwhile; with another signal its time to end by itself is over."""
-    stopping = asyncio.ensure_future(engine.stop(patience_s))
+    stopping = asyncio.ensure_future(engine.stop(0 if job.signals.at_once else job.plan.limits.stop_s))
     try:
         return await asyncio.shield(stopping)
     except asyncio.CancelledError:
@@ -191,6 +195,9 @@ async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
     if failed and await _has_ended(engine):
         raise MeasurementError(category=None, phase="", cause="the engine ended")
     if len(failed) == len(measured.requests):
+        if all(one.status == httpx.codes.BAD_REQUEST and TOO_LONG in (one.error or "") for one in failed):
+            cause = f"every request was refused, the first with: {failed[0].error}"
+            raise CellRefusedError(category="max_model_len", phase="ready", cause=cause)
         cause = f"every request failed, the first with: {failed[0].status or 'no answer'} {failed[0].error}"
         raise MeasurementError(category="crashed_serving", phase="serving", cause=cause)
 

@@ -174,7 +174,7 @@ FAILURES: dict[str, str] = {
     "failure_id": "구성, 반복, 시도와 거절된 칸의 내용 해시. 캠페인 안에서 하나뿐임",
     "configuration_id": _CONFIGURATION,
     "repeat": "측정하던 반복의 번호",
-    "attempt": "이 구성과 반복을 처음 시작한 것이면 1. collector가 중간에 멈춘 시작은 세지 않음",
+    "attempt": "이 구성과 반복의 시작 가운데 끝까지 간 첫 번째이면 1",
     "provenance": _PROVENANCE,
     "failed_at": "실패를 알아챈 시각. UTC, ISO 8601",
     "series": "함께 측정한 묶음의 이름표",

@@ -9,7 +9,7 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
     setting = setting_of(kind_name, plan)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    tell = _teller(console)
+    console = _Console(highlight=False, soft_wrap=True, markup=False)
+    tell = console.tell
     if loudly:
         tell(loudly)
     with open_store(args.out, plan, text, setting.host) as store:
@@ -106,18 +106,19 @@ def _disk(error: OSError) -> str:
     return f"{said}: make it writable" if error.errno in (errno.EROFS, errno.EACCES) else str(error)
 
 
-def _teller(console: Console) -> Callable[[str], None]:
-    """Return what prints a line. A sweep does not end because nobody reads along any more."""
+class _Console(Console):
+    """Prints as long as anybody reads. A sweep does not end because its terminal or the reader of its pipe is gone."""
 
-    def tell(text: str) -> None:
+    def on_broken_pipe(self) -> None:  # rich would end the program
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+    def tell(self, text: str) -> None:
         try:
-            console.print(text)
-        except OSError:  # the terminal or the reader of a pipe is gone
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-
-    return tell
+            self.print(text)
+        except OSError:
+            self.on_broken_pipe()
 
 
 def _remeasure(job: Job) -> None:
@@ -134,7 +135,7 @@ def _secrets(plan: Plan) -> tuple[str, ...]:
 
 
 @contextmanager
-def _told(console: Console, job: Job) -> Iterator[Job]:
+def _told(console: _Console, job: Job) -> Iterator[Job]:
     """Let the job tell what it does: plain lines, and on a terminal a last line that shows what is under way."""
     if not console.is_terminal:
         yield job
@@ -154,10 +155,10 @@ async def _interruptible(job: Job) -> None:
     The engine may take limits.stop_s to end by itself; at a second signal it is killed.
     """
     task = asyncio.current_task()
-    told = iter(("interrupted: ending the engine; a second signal kills it", "interrupted again: killing the engine"))
 
     def stop() -> None:
-        job.tell(next(told, "still killing the engine"))
+        job.signals.count += 1
+        job.tell("killing the engine" if job.signals.at_once else "ending the engine; a second signal kills it")
         if task is not None:
             task.cancel()
 

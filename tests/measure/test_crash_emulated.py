@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from collector.measure.campaign import problems, read_tables
+from collector.measure.virtual import VirtualClock
 from tests.measure.crashing import DONE, TABLES, left, plan_in, sweep
 
 POINTS = 200
@@ -100,3 +104,18 @@ def assert_nothing_but_the_beginning(campaign: Path, whole: Whole) -> None:
         path = campaign / name
         found = path.read_bytes() if path.exists() else b""
         assert getattr(whole.tables, name.partition(".")[0]).startswith(found), name
+
+
+def test_a_wall_clock_that_jumps_changes_the_stamps_and_no_figure(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jumps = itertools.cycle((timedelta(days=1), timedelta(days=-400), timedelta(0)))
+    usual = VirtualClock.utc_now
+    monkeypatch.setattr(VirtualClock, "utc_now", lambda clock: usual(clock) + next(jumps))
+    assert sweep(whole.plan, tmp_path)[0] in DONE
+    tables = read_tables(tmp_path / "crashed"), read_tables(whole.plan.parent / "data" / "crashed")
+    rows, failures, positions = tables[0]
+    assert len({row.measured_at[:10] for row in rows}) > 1, "the clock did jump"
+    assert [replace(row, measured_at="") for row in rows] == [replace(row, measured_at="") for row in tables[1][0]]
+    assert [replace(one, failed_at="") for one in failures] == [replace(one, failed_at="") for one in tables[1][1]]
+    assert positions == tables[1][2]

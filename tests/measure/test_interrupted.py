@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def test_a_second_signal_kills_an_engine_that_takes_its_time(tmp_path: Path) -> 
         assert process.returncode == 130
         assert "interrupted; 1 of 4 rows" in process.stdout.read()
     bench.nothing_left(5)
+    del bench.environment["FAKE_IGNORE_TERM"]
     assert bench.sweep().returncode in (0, 1)
     assert len(bench.rows()) == 4
     assert bench.failures() == []
@@ -133,20 +135,18 @@ def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000)),
     )
     assert done.returncode == 2, done.stdout
-    assert "File too large: make room" in done.stderr
+    assert "cannot be written: [Errno 27] File too large" in done.stderr
     assert_whole_lines(bench)
     assert bench.sweep().returncode in (0, 1)
     assert len(bench.rows()) == 6
 
 
 def fill(disk: Path) -> None:
-    with (disk / "ballast").open("wb") as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-                file.flush()
-        except OSError:
-            return
+    descriptor = os.open(disk / "ballast", os.O_WRONLY | os.O_CREAT)
+    with contextlib.suppress(OSError):
+        while os.write(descriptor, bytes(4096)):
+            pass
+    os.close(descriptor)
 
 
 def assert_whole_lines(bench: Bench) -> None:
@@ -161,7 +161,7 @@ def test_a_host_that_goes_down_twice_in_a_configuration_leaves_it_out(tmp_path: 
     for attempt in (1, 2):
         with bench.sweeping() as process:
             starts = 2 if attempt == 1 else 3
-            bench.wait_until(lambda n=starts: bench.journal().count("start_attempted") == n, "the start", seconds=60)
+            bench.wait_until(started(bench, starts), "the start", seconds=60)
             bench.wait_until(lambda: "model" in newest_log(bench), "a line of the log")
             kill(process)
         bench.nothing_left()
@@ -220,9 +220,15 @@ def folder(parent: Path, name: str) -> Path:
     return made
 
 
+def started(bench: Bench, times: int) -> Callable[[], bool]:
+    return lambda: bench.journal().count("start_attempted") == times
+
+
 def newest_log(bench: Bench) -> str:
-    logs = sorted(bench.campaign.glob("logs/*.log"), key=lambda one: one.stat().st_mtime_ns)
-    return logs[-1].read_text() if logs else ""
+    """Return the log of the last start."""
+    starts = [json.loads(line) for line in bench.journal().splitlines() if "start_attempted" in line]
+    path = bench.campaign / "logs" / "{configuration_id}-r{repeat}-a{attempt}.log".format(**starts[-1])
+    return path.read_text() if path.exists() else ""
 
 
 def reboot(bench: Bench) -> None:
