@@ -51,6 +51,7 @@ class Attached:
 
     target: Target
     owned: bool = False
+    image_digest: str | None = None
 
     async def ended(self) -> End:
         await asyncio.Event().wait()

@@ -55,3 +55,8 @@ def sync_folder(folder: Path) -> None:
 def without_torn_tail(content: bytes) -> bytes:
     """Return the lines up to the last complete one."""
     return content[: content.rfind(b"\n") + 1]
+
+
+def start_log(configuration_id: str, repeat: int | str, attempt: int | str) -> str:
+    """Return the name of the log of one engine start."""
+    return f"{configuration_id}-r{repeat}-a{attempt}.log"

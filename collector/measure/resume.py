@@ -95,7 +95,7 @@ def record_host_down(job: Job, past: Sequence[Attempt]) -> None:
         secrets=job.secrets,
         was_ready=down.ready,
         campaign=job.plan.campaign,
-        provenance=job.provenance,
+        provenance=job.provenance(None, text),
         failed_at=stamp(job.clock.utc_now()),
         engine_kind=job.kind_name,
         engine_version=run.configuration.version,

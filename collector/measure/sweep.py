@@ -6,9 +6,7 @@ What is done is in rows.csv and failures.csv; a sweep on an existing campaign go
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 import httpx
 
@@ -24,8 +22,8 @@ from collector.measure import evidence, journal, resume, telling
 from collector.measure.clock import stamp
 from collector.measure.engines.interface import End, Launch, Running
 from collector.measure.failed import CellRefusedError, MeasurementError
-from collector.measure.job import Job
-from collector.measure.ready import Ready, unless_ended, wait_ready
+from collector.measure.job import Attempt, Job
+from collector.measure.ready import unless_ended, wait_ready
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
 from collector.measure.verdict import failure_of
@@ -37,10 +35,15 @@ NOTICE_DEATH_S = 1.0
 
 
 async def sweep(job: Job) -> None:
-    """Measure what the plan asks for and the campaign does not have yet."""
+    """Measure what the plan asks for and the campaign does not have yet.
+
+    Raises NoMoreEnginesError where no further start is possible.
+    """
     past = job.journal.attempts()
-    resume.record_host_down(job, past)
     job.journal.note(journal.SWEEP_STARTED, collector_version=__version__, plan_digest=job.plan.digest)
+    wanted = [run for run in job.plan.runs if resume.due_now(job, run, past)[0]]
+    await job.kind.prepare(job.store.folder, job.plan, wanted, job.variables, job.tell)
+    resume.record_host_down(job, past)  # by the log, which a container may have kept until now
     total = len(job.plan.runs)
     for number, run in enumerate(job.plan.runs, start=1):
         stages, held_back = resume.due_now(job, run, past)
@@ -51,27 +54,6 @@ async def sweep(job: Job) -> None:
             job.tell(title)
             await _measure_run(job, run, stages, resume.number_of(job, run, past))
     job.journal.note(journal.SWEEP_FINISHED)
-
-
-@dataclass(kw_only=True, slots=True)
-class Attempt:
-    """One engine start and how far it came: needed to say what failed."""
-
-    run: Run
-    number: int
-    log: Path
-    began: float
-    ready: Ready | None = None
-    stage: Stage | None = None
-    died: bool = False
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"configuration_id": self.run.configuration.configuration_id, "repeat": self.run.repeat}
-
-    def row_id(self) -> str | None:
-        """Return the cell under way, or None while the engine starts."""
-        return row_id(self.run.configuration, self.stage, self.run.repeat) if self.stage else None
 
 
 async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: int) -> None:
@@ -203,11 +185,11 @@ async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
 
 
 def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) -> Context:
-    ready = attempt.ready
+    ready, log = attempt.ready, engine.log_text()
     return Context(
         campaign=job.plan.campaign,
         repeat=attempt.run.repeat,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         measured_at=stamp(job.clock.utc_now()),
         collector_version=__version__,
         plan_digest=job.plan.digest,
@@ -221,25 +203,25 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         max_model_len=ready.max_model_len if ready else None,
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
-        facts=read_engine_log(engine.log_text()),
+        facts=read_engine_log(log),
     )
 
 
 def _record_failure(
     job: Job, attempt: Attempt, error: MeasurementError, engine: Running | None, end: End, stopped_at: int
 ) -> Failure:
-    ready = attempt.ready
+    ready, log = attempt.ready, engine.log_text() if engine else ""
     failure = failure_of(
         error,
         attempt.run,
         # An engine that collector itself ended has no exit code of its own, and its last words do not count.
         end=end if attempt.died else End(),
         stopped_at=None if attempt.died else stopped_at,
-        stored_log=(engine.log_text() if engine else "", f"logs/{attempt.log.name}" if attempt.log.exists() else None),
+        stored_log=(log, f"logs/{attempt.log.name}" if attempt.log.exists() else None),
         secrets=job.secrets,
         was_ready=ready is not None,
         campaign=job.plan.campaign,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         failed_at=stamp(job.clock.utc_now()),
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else attempt.run.configuration.version,

@@ -17,7 +17,7 @@ from collector.measure.failed import CellRefusedError, MeasurementError
 #: Verdicts of a log that say less than what the sweep itself saw.
 _SAYS_NOTHING = ("ok", "other")
 #: What the sweep saw for itself, whatever the log says.
-_SEEN = ("environment", "port_in_use", HOST_DOWN)
+_SEEN = ("environment", "port_in_use", "container", HOST_DOWN)
 #: The engine was ready and then failed: that wins over the kind of its last error.
 _SERVING = "crashed_serving"
 
@@ -85,14 +85,14 @@ def _weigh(error: MeasurementError, log: Verdict, *, was_ready: bool, end: End) 
     if error.category is None:
         # SIGKILL without a word suggests the host's memory only while starting, or where the runtime says so.
         guessed = log.category == "oom_host" and was_ready and not end.oom_killed
-        if log.category != "ok" and not guessed:
+        if not log.silent and not guessed:
             return log
         how = f"signal {end.exit_signal}" if end.exit_signal else f"exit code {end.exit_code}"
         category = _SERVING if was_ready else "worker_died"
         phase = "serving" if was_ready else log.phase
         return _own(category, phase, f"the engine ended with {how} and no word of its own", retryable=True)
     if silent or error.category in _SEEN or isinstance(error, CellRefusedError):
-        return _own(error.category, error.phase, error.cause, retryable=error.retryable)
+        return _own(error.category, error.phase or log.phase, error.cause, retryable=error.retryable)
     category = _SERVING if error.category == _SERVING else log.category
     return _own(category, error.phase or log.phase, log.cause, retryable=log.retryable, log=log)
 

@@ -22,6 +22,7 @@ from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.core.secrets import secret_values
 from collector.measure.engines import kind_of
+from collector.measure.failed import NoMoreEnginesError
 from collector.measure.job import Job
 from collector.measure.journal import INTERRUPTED, ROWS_REPLACED, open_journal
 from collector.measure.resume import unfinished
@@ -54,7 +55,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     text = read_text(args.plan)
     plan = parse_plan(text, str(args.plan))
-    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind)
+    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind, plan, os.environ)
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
     setting = setting_of(kind_name, plan)
@@ -88,6 +89,10 @@ def run(args: argparse.Namespace) -> int:
                 log.note(INTERRUPTED)
             tell(f"interrupted; {_summary(job)}. The same command goes on from here.")
             return INTERRUPTED_EXIT
+        except NoMoreEnginesError as error:
+            log.note(INTERRUPTED, cause=str(error))
+            tell(f"ended early: {error}\n{_summary(job)}. The same command goes on from here.")
+            return 1
         except OSError as error:
             with contextlib.suppress(OSError):  # by the same disk
                 log.note(INTERRUPTED)

@@ -49,6 +49,7 @@ class Embedded:
     """The engine as the sweep sees one."""
 
     owned = True
+    image_digest: str | None = None
 
     def __init__(self, engine: EmbeddedEngine) -> None:
         self._engine = engine

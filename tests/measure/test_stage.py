@@ -85,6 +85,7 @@ class Server:
 class Attached:
     target: Target
     owned: bool = False
+    image_digest: str | None = None
 
     async def ended(self) -> End:
         await asyncio.Event().wait()
