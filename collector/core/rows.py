@@ -280,10 +280,10 @@ class Failure:
 
     schema_version: int = _identity("version of this table")
     campaign: str = _identity("one plan run on one host: the folder under data/")
-    failure_id: str = _identity("content hash of configuration, repeat and attempt; unique in a campaign")
+    failure_id: str = _identity("content hash of configuration, repeat, attempt and refused cell; unique in a campaign")
     configuration_id: str = _identity("content hash of everything fixed at engine start")
     repeat: int = _identity("which repeat was being measured")
-    attempt: int = _identity("1 for the first start of this configuration and repeat")
+    attempt: int = _identity("1 for the first start of this configuration and repeat that came to an end")
     provenance: str = _identity("measured, emulated or published; never mixed in one number")
     failed_at: str = _identity("when the failure was noticed, UTC, ISO 8601")
     series: str = column("model", "", "label of a group of runs measured together", "plan")
@@ -311,7 +311,7 @@ class Failure:
         "end", "", "the container runtime says that the host killed it for memory", "Docker"
     )
     alive_s: float | None = column("end", "s", "from launch to the end or the verdict", "collector's clock")
-    retryable: bool = column("end", "", "a fault of the moment, worth `sweep --retry-failed`")
+    retryable: bool = column("end", "", "a fault of the moment or of the host: the next sweep tries again")
     log: str | None = column("end", "", "stored engine log, relative to the campaign")
 
 

@@ -181,10 +181,10 @@ for _column in ("ttft_p50_s", "ttft_p95_s", "tpot_p50_s", "tpot_p95_s"):
 FAILURES: dict[str, str] = {
     "schema_version": _VERSION,
     "campaign": _CAMPAIGN,
-    "failure_id": "구성, 반복, 시도의 내용 해시. 캠페인 안에서 하나뿐임",
+    "failure_id": "구성, 반복, 시도와 거절된 칸의 내용 해시. 캠페인 안에서 하나뿐임",
     "configuration_id": _CONFIGURATION,
     "repeat": "측정하던 반복의 번호",
-    "attempt": "이 구성과 반복을 처음 시작한 것이면 1",
+    "attempt": "이 구성과 반복의 시작 가운데 끝까지 간 첫 번째이면 1",
     "provenance": _PROVENANCE,
     "failed_at": "실패를 알아챈 시각. UTC, ISO 8601",
     "series": "함께 측정한 묶음의 이름표",
@@ -208,7 +208,7 @@ FAILURES: dict[str, str] = {
     "exit_signal": "엔진을 끝낸 시그널",
     "oom_killed": "호스트가 메모리 때문에 강제로 끝냈다고 컨테이너 런타임이 밝혔는지 여부",
     "alive_s": "실행부터 종료 또는 판정까지 걸린 시간",
-    "retryable": "그때만의 문제여서 `sweep --retry-failed`로 다시 해 볼 만한지 여부",
+    "retryable": "그때만의 문제이거나 호스트 쪽 문제여서 다음 스윕에서 다시 시도하는지 여부",
     "log": "보관한 엔진 로그. 캠페인 폴더 기준 경로",
 }
 
