@@ -23,6 +23,7 @@ from collector.measure.clock import stamp
 from collector.measure.engines.interface import End, Launch, Running
 from collector.measure.failed import CellRefusedError, MeasurementError
 from collector.measure.job import Attempt, Job
+from collector.measure.models import commits
 from collector.measure.ready import unless_ended, wait_ready
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
@@ -30,6 +31,8 @@ from collector.measure.verdict import failure_of
 
 #: The engine's word that a request does not fit it; known before where it counts tokens for us.
 TOO_LONG = "maximum context length"
+#: Kinds whose models lie on this host.
+STARTED_HERE = ("process", "docker")
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
 
@@ -209,6 +212,9 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
         facts=read_engine_log(log),
+        p2p_driver=job.host.p2p_driver,
+        image_digest=engine.image_digest,
+        **(commits(attempt.run.configuration, job.variables) if job.kind_name in STARTED_HERE else {}),
     )
 
 
