@@ -120,10 +120,10 @@ def _schedule(one: Proposal, words: Words) -> Markup:
 
 def _acceptance(one: Proposal, words: Words) -> Markup:
     return words.t(
-        "손익분기 수용: {own} 프롬프트, 동시 {at}에서 손해를 면하려면 적어도 스텝당 {x}토큰이 나와야 합니다. 엔진에 그만큼만 "
-        "받아들이게 하고(synthetic) 재면 계산이 맞는지 확인됩니다.",
-        "Break-even acceptance: on {own} prompts at concurrency {at} speculation needs at least {x} tokens a step to pay. "
-        "Having the engine accept just so many (synthetic) shows whether that holds.",
+        "손익분기 수용: {own} 프롬프트, 동시 {at}에서 손해를 면하려면 적어도 스텝당 {x}토큰이 나와야 합니다. 엔진에 "
+        "그만큼만 받아들이게 하고(synthetic) 재면 계산이 맞는지 확인됩니다.",
+        "Break-even acceptance: on {own} prompts at concurrency {at} speculation needs at least {x} tokens a step to "
+        "pay. Having the engine accept just so many (synthetic) shows whether that holds.",
         own=_prompts([one.pair["prompt_set"]], words),
         at=_at(one.concurrencies, words),
         x=words.fig(one.value, "tokens_per_step") if one.value else "–",
