@@ -137,6 +137,14 @@ def pooled(rows: pd.DataFrame, ids: str, of: str) -> float:
     return float(found[numerator].sum() / found[denominator].sum())
 
 
+def needed(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    """Return the tokens a step at which a request takes as long as in the base, its time outside of decoding kept."""
+    on, whole = at["data-rows"], "concurrency*output_tokens/system_throughput_tok_s"
+    decoding = mean(rows, on, "(output_tokens-1)*step_time_mean_s")
+    outside = mean(rows, on, whole) - decoding / mean(rows, on, "tokens_per_step")
+    return decoding / (mean(rows, at["data-base"], whole) - outside)
+
+
 BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "mean": lambda rows, at: mean(rows, at["data-rows"], at["data-of"]),
     "least": lambda rows, at: float(good(rows, at["data-rows"], [at["data-of"]])[at["data-of"]].min()),
@@ -149,6 +157,10 @@ BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
         mean(rows, at["data-rows"], at["data-of"]) - mean(rows, at["data-base"], at["data-of"])
     ),
     "pooled": lambda rows, at: pooled(rows, at["data-rows"], at["data-of"]),
+    "needed": needed,
+    "needed_acceptance": lambda rows, at: (
+        (needed(rows, at) - 1) / mean(rows, at["data-rows"], "num_speculative_tokens")
+    ),
 }
 BY_FIGURES: dict[str, Callable[[float], float]] = {
     "published": lambda value: value,
