@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment
 
 from collector.analysis.figures import Figure, recomputed
+from collector.analysis.noise import ERROR_SHARE, NOISE_MULTIPLE
 from collector.analysis.pairing import OFF
-from collector.analysis.repeats import NOISE_MULTIPLE
 from collector.analysis.scope import Open, left_open
 from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
@@ -74,6 +74,7 @@ def _method(published: Published | None) -> dict[str, Any]:
         "OCCUPANCY_LIMIT": OCCUPANCY_LIMIT,
         "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
+        "ERROR_SHARE": ERROR_SHARE,
     }
 
 
