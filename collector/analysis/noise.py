@@ -38,9 +38,12 @@ LEAST_EFFECT = 2.0
 NOISE_MULTIPLE = 2
 #: In per cent, where nothing was repeated: a little above the largest repeat error published for such a host (2.26).
 UNKNOWN_ERROR = 2.5
-#: Of campaigns in which nothing has an effect, at most this share shows one. Half of the usual 0.05: the other half
-#: covers what the model leaves out, such as noise that is not normal.
+#: Of campaigns in which nothing has an effect, at most 0.05 may show one. Half of that is given to the intervals; the
+#: other half covers what the model leaves out, such as noise that is not normal.
 ERROR_SHARE = 0.025
+#: The share of the interval that an effect's own repeats give for it alone: a little below 0.05, so that a campaign
+#: with one restless pair keeps the same promise.
+OWN_SHARE = 0.04
 
 #: larger than noise, within it, or unknown where nothing was repeated.
 Standing = Literal["larger", "within", "unknown"]
@@ -105,7 +108,7 @@ class Noise:
             return None
         squared, freedom = self.common.of(own)
         together = student(1 - ERROR_SHARE / max(1, self.effects) / 2, freedom) * sqrt(squared / own.blocks)
-        alone = student(1 - ERROR_SHARE / 2, own.freedom) * sqrt(own.variance / own.blocks)
+        alone = student(1 - OWN_SHARE / 2, own.freedom) * sqrt(own.variance / own.blocks)
         middle, width = log(ratio.value), max(together, alone)
         return exp(middle - width), exp(middle + width)
 

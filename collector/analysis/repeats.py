@@ -39,7 +39,7 @@ def repeat_error(study: Study, column: str = THROUGHPUT) -> RepeatError | None:
     """Return the repeat error of a study; None where nothing was measured twice."""
     if study.is_published:
         return _printed(study)
-    rows = usable(study.rows, column)
+    rows = sorted(usable(study.rows, column), key=lambda row: (row.campaign, row.row_id))
     return _error("repeats", _repeated(rows), column) or _error("series", _in_two_series(rows), column)
 
 

@@ -18,12 +18,12 @@ from collector.measure import evidence
 TABLES = ("rows.csv", "failures.csv", "positions.csv")
 
 
-def find_campaign(path: Path) -> Path:
+def find_campaign(path: Path, data: Path = Path("data")) -> Path:
     """Return the folder of a campaign, given as a folder or by its name. Raises UserError where there is none."""
-    for folder in (path, Path("data") / path):
+    for folder in (path, data / path):
         if (folder / "rows.csv").is_file():
             return folder
-    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as data/NAME")
+    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as {data}/NAME")
 
 
 def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:
