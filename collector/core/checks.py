@@ -1,7 +1,9 @@
 """The identities that a window must satisfy, each a named check with its threshold and reason.
 
 A failed check marks the row, names itself and keeps the row; a check whose series the engine lacks is
-listed as not run. These are the checks of the whole-stage window, which starts and ends idle.
+listed as not run. A whole-stage window starts and ends idle, so that what was sent and what was counted must agree
+in it. A steady window cuts through requests: there the same is asked of the whole load around it, from idle to
+idle, and of the window itself only what holds inside a running stream.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ from dataclasses import dataclass
 from collector.core import series
 from collector.core.configuration import Stage
 from collector.core.counters import Deltas, trimmed
-from collector.core.window import Window
+from collector.core.series import Samples
+from collector.core.window import STEADY, Window
 
 #: Above this share of prompt tokens found in the prefix cache, prefill is not what the plan asked for.
 #: A nonce at the start of each prompt makes it 0 but for a shared head of a chat template.
 PREFIX_HIT_LIMIT = 0.01
 #: Below this share of the loaded lane time inside the engine, the client or the frontend starves it.
 OCCUPANCY_LIMIT = 0.95
+#: Below this share of its lane time with a request under way, a steady window was not one.
+HELD_LIMIT = 0.95
 #: Counters that must stand still once every response is in.
 SETTLED = ("generation_tokens", "prompt_tokens", "requests_succeeded", "preemptions")
 
@@ -29,11 +34,20 @@ class Evidence:
 
     window: Window
     deltas: Deltas
+    whole: Deltas  # of the whole load, from idle to idle: those of the window, unless it is a steady one
     after_window: Deltas  # from the closing scrape to the one that confirms it
     stage: Stage
     speculation: bool
     k: int | None
     occupancy: float | None
+
+    @property
+    def steady(self) -> bool:
+        return self.window.method == STEADY
+
+    @property
+    def idle(self) -> Samples:
+        return self.window.before if self.window.idle is None else self.window.idle
 
     @property
     def completed_tokens(self) -> int:
@@ -46,18 +60,21 @@ Check = Callable[[Evidence], bool | None]
 
 def _request_failed(e: Evidence) -> bool:
     w = e.window
-    return w.requests_sent == e.stage.requests == len(w.requests) and all(one.done for one in w.requests)
+    sent = w.requests_sent == len(w.requests) and all(one.done for one in w.requests)
+    if e.steady:
+        return sent and sum(one.ended_s <= w.window_s for one in w.measured) >= e.stage.requests
+    return sent and w.requests_sent == e.stage.requests
 
 
 def _short_output(e: Evidence) -> bool:
-    done = [one for one in e.window.requests if one.done]
+    done = [one for one in e.window.measured if one.done]
     return all(one.completion_tokens == e.stage.output_tokens and one.finish_reason == "length" for one in done)
 
 
 def _counter_reset(e: Evidence) -> bool:
     """No counter fell between the scrapes, nor between the samples inside the window."""
     sampled = [one.generation_tokens for one in e.window.samples if one.generation_tokens is not None]
-    return not e.deltas.fell and not e.after_window.fell and sampled == sorted(sampled)
+    return not (e.deltas.fell or e.whole.fell or e.after_window.fell) and sampled == sorted(sampled)
 
 
 def _missing_series(e: Evidence) -> bool:
@@ -65,36 +82,39 @@ def _missing_series(e: Evidence) -> bool:
 
 
 def _engine_busy(e: Evidence) -> bool | None:
-    """Somebody else's requests were in the engine when the window began."""
-    running = series.total(e.window.before, series.GAUGES["running"])
-    waiting = series.total(e.window.before, series.GAUGES["waiting"])
+    """Somebody else's requests were in the engine when the load began."""
+    running = series.total(e.idle, series.GAUGES["running"])
+    waiting = series.total(e.idle, series.GAUGES["waiting"])
     return None if running is None or waiting is None else running + waiting == 0
 
 
 def _token_mismatch(e: Evidence) -> bool | None:
-    return _same(e.deltas.counter("generation_tokens"), e.completed_tokens)
+    return _same(e.whole.counter("generation_tokens"), e.completed_tokens)
 
 
 def _prompt_mismatch(e: Evidence) -> bool | None:
-    return _same(e.deltas.counter("prompt_tokens"), sum(one.prompt_tokens or 0 for one in e.window.requests))
+    return _same(e.whole.counter("prompt_tokens"), sum(one.prompt_tokens or 0 for one in e.window.requests))
 
 
 def _prompt_length(e: Evidence) -> bool | None:
     """Each prompt is as long as the engine's own tokenizer says: nothing was cut or added on the way."""
     if e.window.tokenized is None:
         return None
-    return all(e.window.tokenized[one.index] == one.prompt_tokens for one in e.window.requests if one.done)
+    return all(e.window.tokenized[one.index] == one.prompt_tokens for one in e.window.measured if one.done)
 
 
 def _request_mismatch(e: Evidence) -> bool | None:
-    return _same(e.deltas.counter("requests_succeeded"), sum(one.done for one in e.window.requests))
+    return _same(e.whole.counter("requests_succeeded"), sum(one.done for one in e.window.requests))
 
 
 def _first_token_mismatch(e: Evidence) -> bool | None:
-    return _same(e.deltas.count("ttft"), sum(one.done for one in e.window.requests))
+    return _same(e.whole.count("ttft"), sum(one.done for one in e.window.requests))
 
 
 def _late_counters(e: Evidence) -> bool | None:
+    """Nothing moved once all was answered. A steady window closes before that."""
+    if e.steady:
+        return None
     moved = [e.after_window.counter(name) for name in SETTLED]
     known = [one for one in moved if one is not None]
     return all(one == 0 for one in known) if known else None
@@ -149,6 +169,15 @@ def _client_bound(e: Evidence) -> bool | None:
     return None if e.occupancy is None else e.occupancy >= OCCUPANCY_LIMIT
 
 
+def _not_steady(e: Evidence) -> bool:
+    """In a steady window every lane has a request under way, but for the moment between two."""
+    if not e.steady:
+        return True
+    w = e.window
+    busy = sum(max(0.0, min(one.ended_s, w.window_s) - max(one.sent_s, 0.0)) for one in w.requests)
+    return busy >= HELD_LIMIT * e.stage.concurrency * w.window_s
+
+
 def _same(counted: float | None, known: int) -> bool | None:
     return None if counted is None else counted == known
 
@@ -171,6 +200,7 @@ CHECKS: dict[str, Check] = {
     "position_sum": _position_sum,
     "prefix_hits": _prefix_hits,
     "client_bound": _client_bound,
+    "not_steady": _not_steady,
 }
 
 
@@ -185,8 +215,11 @@ def run_checks(evidence: Evidence) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def lane_seconds(window: Window) -> float | None:
     """Return how long lanes were under load, summed: per lane from its first request to its last response.
 
-    The drain, when a lane has no further request, is not in it: Little's law is asked of the loaded part.
+    The drain, when a lane has no further request, is not in it: Little's law is asked of the loaded part. In a
+    steady window all lanes are loaded all the time.
     """
+    if window.method == STEADY:
+        return window.window_s * len({one.lane for one in window.requests}) or None
     first: dict[int, float] = {}
     last: dict[int, float] = {}
     for one in window.requests:

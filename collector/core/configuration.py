@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.core.plan_schema import Engine, Limits
+from collector.core.window import STEADY, WHOLE_STAGE
 
 ID_DIGITS = 10
 DEFAULT_SERIES = "main"
@@ -61,10 +62,12 @@ class Stage:
     output_tokens: int
     warmup_requests: int
     warmup_output_tokens: int
+    window: str = WHOLE_STAGE  # method of the measured window
 
     @property
     def label(self) -> str:
-        return f"concurrency {self.concurrency}, {self.requests} requests, {self.prompt_set}"
+        steady = ", steady window" if self.window == STEADY else ""
+        return f"concurrency {self.concurrency}, {self.requests} requests, {self.prompt_set}{steady}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,5 +110,6 @@ def row_id(configuration: Configuration, stage: Stage, repeat: int) -> str:
             "prompt_set": stage.prompt_set,
             "prompt_tokens": stage.prompt_tokens,
             "output_tokens": stage.output_tokens,
+            "window": None if stage.window == WHOLE_STAGE else stage.window,
         }
     )

@@ -234,6 +234,7 @@ class _Builder:
                 output_tokens=block.output_tokens,
                 warmup_requests=block.warm_up.rounds * concurrency,
                 warmup_output_tokens=block.warm_up.output_tokens,
+                window=block.window,
             )
 
     # --- the file as a whole ---------------------------------------------------------------------------

@@ -139,6 +139,11 @@ class Stages(Part):
     prompt_tokens: Positive = Field(700, description="Target length of a synthetic prompt, by the engine's tokenizer")
     output_tokens: Positive = Field(256, description="Exact output length of each request")
     warm_up: WarmUp = Field(default_factory=WarmUp)
+    window: Literal["whole_stage", "steady"] = Field(
+        "whole_stage",
+        description="whole_stage: from before the first request to after the last response; steady: inside a running "
+        "load with every lane busy, so that ramp and drain are not in it",
+    )
     only: OneOrMany[Factors] | None = Field(
         None, description="Run these stages only in configurations that match one of these"
     )

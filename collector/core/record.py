@@ -45,11 +45,13 @@ def make_row(
 ) -> tuple[Row, tuple[Position, ...]]:
     """Compute a row and its positions from the stored evidence; nothing else goes in."""
     d = deltas(window.before, window.after)
+    whole = d if window.idle is None else deltas(window.idle, window.confirm)
     result = stage_result(window, d, lane_s=lane_seconds(window))
     failed, not_run = run_checks(
         Evidence(
             window=window,
             deltas=d,
+            whole=whole,
             after_window=deltas(window.after, window.confirm),
             stage=stage,
             speculation=configuration.speculation != "off",
@@ -136,13 +138,13 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
 
 
 def _client_columns(window: Window) -> dict[str, Any]:
-    done = [one for one in window.requests if one.done]
+    done = [one for one in window.measured if one.done]
     prompts = [one.prompt_tokens for one in done if one.prompt_tokens is not None]
     return {
         "prompt_tokens_mean": fmean(prompts) if prompts else None,
-        "requests_sent": window.requests_sent,
+        "requests_sent": window.requests_sent - (len(window.requests) - len(window.measured)),
         "requests_done": len(done),
-        "requests_failed": len(window.requests) - len(done),
+        "requests_failed": len(window.measured) - len(done),
         "window_method": window.method,
         "window_s": window.window_s,
         "scrape_s": window.scrape_s,

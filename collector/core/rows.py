@@ -96,7 +96,9 @@ class Row:
     requests_sent: int = column("stage", "requests", "requests sent in the window", "client")
     requests_done: int = column("stage", "requests", "answered with status 200 and usage", "client")
     requests_failed: int = column("stage", "requests", "everything else", "client")
-    window_method: str = column("stage", "", "whole_stage: one window over all requests, ramp and drain included")
+    window_method: str = column(
+        "stage", "", "whole_stage: one window over all requests, ramp and drain included; steady: all lanes busy in it"
+    )
     window_s: float = column("stage", "s", "between the returns of the two scrapes", "collector's monotonic clock")
     scrape_s: float | None = column("stage", "s", "how long the closing scrape took", "collector's clock")
     samples: int | None = column("stage", "scrapes", "gauge samples taken inside the window", "collector")

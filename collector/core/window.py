@@ -6,12 +6,18 @@ from dataclasses import dataclass
 
 from collector.core.series import Samples
 
+#: From before the first request to after the last response: ramp and drain are in it.
 WHOLE_STAGE = "whole_stage"
+#: Inside a running load: every lane is busy before it opens and stays so until it has closed.
+STEADY = "steady"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """One request as the client saw it. Times are seconds since the window's start."""
+    """One request as the client saw it. Times are seconds since the window's start.
+
+    `index` counts the measured requests from 0; those of a steady window's ramp count down from -1.
+    """
 
     index: int
     lane: int
@@ -22,6 +28,10 @@ class Request:
     completion_tokens: int | None
     finish_reason: str | None
     error: str | None = None
+
+    @property
+    def ramp(self) -> bool:
+        return self.index < 0
 
     @property
     def done(self) -> bool:
@@ -48,7 +58,10 @@ class Telemetry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """Two scrapes and a duration, with what the client knows; `confirm` is the scrape after `after`."""
+    """Two scrapes and a duration, with what the client knows.
+
+    `confirm` is the scrape once all is answered; `idle`, of a steady window, the one before its load began.
+    """
 
     method: str
     window_s: float
@@ -57,9 +70,14 @@ class Window:
     before: Samples
     after: Samples
     confirm: Samples
+    idle: Samples | None = None
     requests_sent: int
     requests: tuple[Request, ...]
     #: Prompt length of each request by the engine's own tokenizer; None where it has no such route.
     tokenized: tuple[int, ...] | None = None
     telemetry: Telemetry = Telemetry()
     samples: tuple[Sample, ...]
+
+    @property
+    def measured(self) -> tuple[Request, ...]:
+        return tuple(one for one in self.requests if not one.ramp)

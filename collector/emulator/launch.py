@@ -15,6 +15,7 @@ from collector.emulator.memory import (
     GIB,
     KvPlan,
     RefusedStartError,
+    check_budget,
     check_free,
     check_kv_dtype,
     check_weights,
@@ -57,6 +58,7 @@ async def launch(
     check_kv_dtype(setup)
     told.asked()
     told.resolved(model_len(profile.model(setup.model), setup))
+    check_budget(profile, setup)
     check_free(profile, setup, round(faults.gpu_held_gib * GIB))
     _play(profile, setup, "config")
     told.loading()

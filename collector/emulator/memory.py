@@ -79,6 +79,19 @@ def model_len(model: Model, setup: Setup) -> int:
     )
 
 
+def check_budget(profile: Profile, setup: Setup) -> None:
+    """Raise RefusedStartError where a parallel drafter's slots leave no room for a token in a step."""
+    budget = setup.budget(profile.max_num_batched_tokens)
+    if budget <= 0:
+        raise RefusedStartError(
+            "api",
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+            f"  Value error, max_num_scheduled_tokens is set to {budget} based on the speculative decoding settings, "
+            "which does not allow any tokens to be scheduled. Increase max_num_batched_tokens to accommodate the "
+            "additional draft token slots, or decrease num_speculative_tokens or max_num_seqs.",
+        )
+
+
 def check_kv_dtype(setup: Setup) -> None:
     if setup.kv_cache_dtype not in KV_SHARE:
         choices = ", ".join(f"'{one}'" for one in KV_SHARE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from collector.core.engine_log import EngineFacts
 from collector.core.errors import DataError
 from collector.core.record import Context
 from collector.core.series import Samples
-from collector.core.window import Request, Sample, Telemetry, Window
+from collector.core.window import STEADY, Request, Sample, Telemetry, Window
 from collector.measure.files import write_atomically
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured
@@ -26,14 +27,16 @@ from collector.measure.stage import Measured
 #: Goes up when the evidence changes shape.
 EVIDENCE_VERSION = 1
 SCRAPES = ("before", "after", "confirm")
+#: Only of a steady window.
+IDLE = "idle"
 
 
 def store(folder: Path, row_id: str, context: Context, cell: tuple[Configuration, Stage], measured: Measured) -> None:
     """Write the evidence of a row; it is whole before the row is appended."""
     configuration, stage = cell
-    for name in SCRAPES:
+    for name in SCRAPES if measured.idle is None else (*SCRAPES, IDLE):
         write_atomically(folder / f"{row_id}-{name}.prom.gz", _pack(getattr(measured, name)))
-    facts = {key: value for key, value in asdict(measured).items() if key not in SCRAPES}
+    facts = {key: value for key, value in asdict(measured).items() if key not in (*SCRAPES, IDLE)}
     content = {
         "evidence": EVIDENCE_VERSION,
         "context": asdict(context),
@@ -52,7 +55,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
         measured = stored["measured"]
         context = dict(stored["context"])
         facts = EngineFacts(**context.pop("facts"))
-        scrapes = _scrapes(folder, row_id)
+        scrapes = _scrapes(folder, row_id, (*SCRAPES, IDLE) if measured["method"] == STEADY else SCRAPES)
         window = Window(
             method=measured["method"],
             window_s=measured["window_s"],
@@ -75,11 +78,11 @@ def _pairs(configuration: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple((key, value) for key, value in configuration[name]) for name in ("flags", "environment")}
 
 
-def _scrapes(folder: Path, row_id: str) -> dict[str, Samples]:
+def _scrapes(folder: Path, row_id: str, names: Iterable[str]) -> dict[str, Samples]:
     """Parse the scrapes; a full parse is the slowest step of all, so that equal texts are parsed once."""
     parsed: dict[str, Samples] = {}
     found: dict[str, Samples] = {}
-    for name in SCRAPES:
+    for name in names:
         path = folder / f"{row_id}-{name}.prom.gz"
         text = _unpack(path)
         if text not in parsed:

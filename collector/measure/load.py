@@ -63,15 +63,20 @@ async def _lane(
 ) -> None:
     for index, body in queue:
         tally.sent += 1
-        sent = clock.monotonic()
-        try:
-            response = await client.post(body.path, body.content)
-        except httpx.HTTPError as error:
-            outcome: dict[str, Any] = _no_response(f"{type(error).__name__}: {error}")
-        else:
-            outcome = _read(response)
-        ended = clock.monotonic()
-        tally.requests.append(Request(index=index, lane=lane, sent_s=sent - began, ended_s=ended - began, **outcome))
+        tally.requests.append(await send(lane, client, index, body, clock, began))
+
+
+async def send(lane: int, client: Client, index: int, body: Body, clock: Clock, began: float) -> Request:
+    """Send one request and return it as answered, whatever the answer."""
+    sent = clock.monotonic()
+    try:
+        response = await client.post(body.path, body.content)
+    except httpx.HTTPError as error:
+        outcome: dict[str, Any] = _no_response(f"{type(error).__name__}: {error}")
+    else:
+        outcome = _read(response)
+    ended = clock.monotonic()
+    return Request(index=index, lane=lane, sent_s=sent - began, ended_s=ended - began, **outcome)
 
 
 def _no_response(error: str, status: int | None = None) -> dict[str, Any]:

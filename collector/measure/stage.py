@@ -1,22 +1,26 @@
 """One stage inside a running engine: warm up, scrape, load, scrape, confirm.
 
-The window lies between the returns of the scrape before the first request and the first scrape sent
-after the last response; a further scrape confirms that nothing moved since.
+The window of a whole stage lies between the returns of the scrape before the first request and the first scrape
+sent after the last response; a further scrape confirms that nothing moved since. A steady window lies between two
+scrapes inside the load, and the further one confirms what the whole load came to.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
-from collector.core.window import WHOLE_STAGE, Request, Sample, Telemetry
+from collector.core.window import STEADY, Request, Sample, Telemetry
+from collector.measure.client import Client
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.load import drive, lanes
-from collector.measure.scrape import scrape
+from collector.measure.scrape import Scrape, scrape
+from collector.measure.steady import Steady, from_opening, inside
 from collector.measure.watch import Watch
-from collector.measure.workload import prepare
+from collector.measure.workload import Workload, prepare
 
 #: Long enough for counters that lag to move, short enough to cost nothing.
 CONFIRM_AFTER_S = 0.2
@@ -34,12 +38,52 @@ class Measured:
     before: str
     after: str
     confirm: str
+    idle: str | None = None  # before the load of a steady window
     requests_sent: int
     requests: tuple[Request, ...]
     samples: tuple[Sample, ...]
     tokenized: tuple[int, ...] | None
     telemetry: Telemetry
     prompt_set_digest: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Edge:
+    """What is read at an edge of the window."""
+
+    scrape: Scrape
+    telemetry: Telemetry
+    cpu: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Loaded:
+    """A load with the edges of its window; `idle`: the scrape before it, where that is no edge."""
+
+    opened: _Edge
+    closed: _Edge
+    idle: Scrape | None = None
+    sent: int
+    requests: Sequence[Request]
+    samples: Sequence[Sample]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Bench:
+    """What a load works with."""
+
+    engine: Running
+    clock: Clock
+    observer: Client
+    lanes: Sequence[Client]
+    stall_s: float
+
+    def watch(self) -> Watch:
+        return Watch(self.engine.target, self.clock, self.stall_s)
+
+    async def edge(self) -> _Edge:
+        found = await scrape(self.observer, self.clock)
+        return _Edge(scrape=found, telemetry=self.engine.telemetry(), cpu=self.clock.cpu())
 
 
 async def measure_stage(
@@ -56,31 +100,53 @@ async def measure_stage(
     target = engine.target
     async with target.client(SCRAPE_TIMEOUT_S) as observer, lanes(target, stage.concurrency, limits.request_s) as ours:
         work = await prepare(observer, stage, model=model, salt=salt, max_model_len=max_model_len)
-        await Watch(target, clock, limits.stage_stall_s).during(
-            lambda began: drive(ours, work.warm_up, clock, began), clock.monotonic()
-        )
-        cpu = clock.cpu()
-        before, began = await scrape(observer, clock), engine.telemetry()
-        watch = Watch(target, clock, limits.stage_stall_s)
-        tally = await watch.during(lambda began: drive(ours, work.measured, clock, began), before.returned_at)
-        after, ended = await scrape(observer, clock), engine.telemetry()
-        spent = clock.cpu()
+        bench = _Bench(engine=engine, clock=clock, observer=observer, lanes=ours, stall_s=limits.stage_stall_s)
+        await bench.watch().during(lambda began: drive(ours, work.warm_up, clock, began), clock.monotonic())
+        load = await (_steady if stage.window == STEADY else _whole_stage)(bench, work, stage)
         await clock.sleep(CONFIRM_AFTER_S)
         confirm = await scrape(observer, clock)
+    opened, closed = load.opened, load.closed
     return Measured(
-        method=WHOLE_STAGE,
-        window_s=after.returned_at - before.returned_at,
-        scrape_s=after.took_s,
-        client_cpu_s=_difference(spent, cpu),
-        before=before.text,
-        after=after.text,
+        method=stage.window,
+        window_s=closed.scrape.returned_at - opened.scrape.returned_at,
+        scrape_s=closed.scrape.took_s,
+        client_cpu_s=_difference(closed.cpu, opened.cpu),
+        before=opened.scrape.text,
+        after=closed.scrape.text,
         confirm=confirm.text,
-        requests_sent=tally.sent,
-        requests=tuple(tally.requests),
-        samples=tuple(watch.samples),
+        idle=load.idle.text if load.idle else None,
+        requests_sent=load.sent,
+        requests=tuple(load.requests),
+        samples=tuple(load.samples),
         tokenized=work.tokenized,
-        telemetry=_between(began, ended),
+        telemetry=_between(opened.telemetry, closed.telemetry),
         prompt_set_digest=work.prompt_set_digest,
+    )
+
+
+async def _whole_stage(bench: _Bench, work: Workload, stage: Stage) -> _Loaded:
+    opened, watch = await bench.edge(), bench.watch()
+    tally = await watch.during(
+        lambda began: drive(bench.lanes, work.measured, bench.clock, began), opened.scrape.returned_at
+    )
+    closed = await bench.edge()
+    return _Loaded(opened=opened, closed=closed, sent=tally.sent, requests=tally.requests, samples=watch.samples)
+
+
+async def _steady(bench: _Bench, work: Workload, stage: Stage) -> _Loaded:
+    idle, watch = await scrape(bench.observer, bench.clock), bench.watch()
+    load = Steady(bench.edge, bench.clock, requests=stage.requests)
+    began = idle.returned_at
+    tally = await watch.during(lambda began: load.drive(bench.lanes, work.ramp, work.measured, began), began)
+    opened, closed = load.edges
+    opened_s = opened.scrape.returned_at - began
+    return _Loaded(
+        opened=opened,
+        closed=closed,
+        idle=idle,
+        sent=tally.sent,
+        requests=from_opening(tally, opened_s),
+        samples=inside(watch.samples, opened_s, closed.scrape.returned_at - opened.scrape.returned_at),
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpx
 
 from collector.core.configuration import Stage
 from collector.core.errors import EngineError, RefusedError, UserError
+from collector.core.window import STEADY
 from collector.measure.client import Client
 from collector.measure.failed import MeasurementError
 from collector.measure.load import Body
@@ -17,13 +19,16 @@ from collector.measure.target import post_json
 
 #: Repetitions of the synthetic sentences where the engine cannot count tokens (the reference's number).
 REPETITIONS_UNCOUNTED = 26
+#: Requests a lane beyond those that are waited for: what is under way when a steady window opens or closes.
+SPARE_ROUNDS = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """What a stage sends: the discarded warm-up and the measured requests."""
+    """What a stage sends: the discarded warm-up, the ramp of a steady window and the measured requests."""
 
     warm_up: list[Body]
+    ramp: list[Body]
     measured: list[Body]
     tokenized: tuple[int, ...] | None  # tokens of each measured prompt; None where the engine does not count
     prompt_set_digest: str
@@ -34,7 +39,9 @@ async def prepare(client: Client, stage: Stage, *, model: str, salt: str, max_mo
     prompt_set = load_prompt_set(stage.prompt_set)
     repetitions = await _repetitions(client, prompt_set, stage, model)
     measured_salt = f"{salt}/measure"
-    tokenized = await _tokenized(client, prompt_set, stage.requests, model, measured_salt, repetitions)
+    steady = stage.window == STEADY
+    count = stage.requests + (SPARE_ROUNDS * stage.concurrency if steady else 0)
+    tokenized = await _tokenized(client, prompt_set, count, model, measured_salt, repetitions)
     longest = max(tokenized or (0,))
     if max_model_len and longest + stage.output_tokens > max_model_len:
         cause = (
@@ -43,21 +50,31 @@ async def prepare(client: Client, stage: Stage, *, model: str, salt: str, max_mo
         )
         raise MeasurementError(category="max_model_len", phase="ready", cause=cause)
 
-    def bodies(count: int, output_tokens: int, part_salt: str) -> list[Body]:
+    def bodies(lengths: Sequence[int], part_salt: str) -> list[Body]:
         made = (
-            request_body(
-                prompt_set, i, model=model, salt=part_salt, repetitions=repetitions, output_tokens=output_tokens
-            )
-            for i in range(count)
+            request_body(prompt_set, i, model=model, salt=part_salt, repetitions=repetitions, output_tokens=length)
+            for i, length in enumerate(lengths)
         )
         return [Body(path=path, content=json.dumps(body).encode()) for path, body in made]
 
     return Workload(
-        warm_up=bodies(stage.warmup_requests, stage.warmup_output_tokens, f"{salt}/warm-up"),
-        measured=bodies(stage.requests, stage.output_tokens, measured_salt),
+        warm_up=bodies([stage.warmup_output_tokens] * stage.warmup_requests, f"{salt}/warm-up"),
+        ramp=bodies(ramp_lengths(stage), f"{salt}/ramp") if steady else [],
+        measured=bodies([stage.output_tokens] * count, measured_salt),
         tokenized=tokenized,
         prompt_set_digest=prompt_set.digest,
     )
+
+
+def ramp_lengths(stage: Stage) -> list[int]:
+    """Return the output lengths of a steady window's ramp.
+
+    The first request of each lane is cut shorter by as much as spreads the lanes over the length of an answer: so
+    they do not prefill together, nor hand over together. All others are of full length.
+    """
+    lanes, whole = stage.concurrency, stage.output_tokens
+    staggered = [max(1, round(whole * (lane + 1) / lanes)) for lane in range(lanes)]
+    return staggered + [whole] * (SPARE_ROUNDS * lanes)
 
 
 async def _repetitions(client: Client, prompt_set: PromptSet, stage: Stage, model: str) -> int:

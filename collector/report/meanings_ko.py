@@ -113,7 +113,8 @@ ROWS: dict[str, str] = {
     "requests_sent": "측정 구간에 보낸 요청 수",
     "requests_done": "상태 코드 200과 usage를 함께 돌려준 요청 수",
     "requests_failed": "그 밖의 모든 요청 수",
-    "window_method": "whole_stage: 시작과 마무리 구간까지 모든 요청을 하나의 측정 구간에 담음",
+    "window_method": "whole_stage: 시작과 마무리 구간까지 모든 요청을 하나의 측정 구간에 담음. "
+    "steady: 모든 레인이 요청을 처리하는 동안만 측정",
     "window_s": "두 스크레이프의 응답을 받은 시각 사이의 시간",
     "scrape_s": "마지막 스크레이프에 걸린 시간",
     "samples": "측정 구간 안에서 게이지를 읽은 횟수",

@@ -57,6 +57,13 @@ def test_a_refused_start_is_diagnosed(facts: dict[str, Any], faults: dict[str, A
     assert (verdict.category, said in verdict.cause) == (category, True)
 
 
+def test_a_drafter_that_takes_every_slot_of_a_step_is_refused() -> None:
+    facts = {"speculation": "dflash", "num_speculative_tokens": 16, "max_num_seqs": 256}
+    verdict = refused(lambda: make(facts, of=profile(acceptance={"plain": {"dflash": {"16": {"synthetic": [0.5]}}}})))
+    assert verdict.category == "speculation"
+    assert "max_num_scheduled_tokens is set to -1792" in verdict.cause
+
+
 def test_weights_larger_than_the_card_are_out_of_memory_while_loading() -> None:
     big = profile().models["plain"].model_copy(update={"weights_bytes": 60 * GIB})
     verdict = refused(lambda: make({"tensor_parallel": 2}, of=profile(models={"plain": big.model_dump()})))

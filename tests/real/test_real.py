@@ -85,14 +85,24 @@ def test_every_good_cell_has_a_row_and_all_identities_hold(campaign: tuple[Bench
     bench, code, told = campaign
     rows = _table(bench, "rows.csv")
     assert code == 1, told
-    assert len(rows) == 2 * 3 * 2 * 2, told
+    assert len(rows) == 2 * 3 * 2 * 2 + 2, told
     assert [row["checks"] for row in rows] == [""] * len(rows), told
-    assert [row["checks_not_run"] for row in rows] == [""] * len(rows)
+    assert {(row["window_method"], row["checks_not_run"]) for row in rows} == {
+        ("whole_stage", ""),
+        ("steady", "late_counters"),
+    }
     assert {row["engine_version"].split("+")[0] for row in rows} == {"0.27.0"}
     assert {row["provenance"] for row in rows} == {"measured"}
-    for row in rows:
+    for row in (row for row in rows if row["window_method"] == "whole_stage"):
         assert int(row["generation_tokens"]) == int(row["requests"]) * int(row["output_tokens"])
         assert float(row["system_throughput_tok_s"]) > 0
+
+
+def test_a_window_inside_a_running_load_is_steady(campaign: tuple[Bench, int, str]) -> None:
+    rows = [row for row in _table(campaign[0], "rows.csv") if row["window_method"] == "steady"]
+    assert {row["speculation"] for row in rows} == {"off", "ngram"}
+    assert all(float(row["occupancy"]) >= 0.95 for row in rows)
+    assert [row["tokens_per_step"] for row in rows if row["speculation"] == "off"] == ["1"]
 
 
 def test_speculation_moves_its_counters_and_k_makes_a_difference(campaign: tuple[Bench, int, str]) -> None:
@@ -100,7 +110,8 @@ def test_speculation_moves_its_counters_and_k_makes_a_difference(campaign: tuple
     off = [row for row in rows if row["speculation"] == "off"]
     assert {row["tokens_per_step"] for row in off} == {"1"}
     assert {row["drafts"] + row["acceptance_rate"] for row in off} == {""}
-    by_k = {k: [row for row in rows if row["num_speculative_tokens"] == k] for k in ("1", "4")}
+    whole = [row for row in rows if row["window_method"] == "whole_stage"]
+    by_k = {k: [row for row in whole if row["num_speculative_tokens"] == k] for k in ("1", "4")}
     for k, ours in by_k.items():
         assert len(ours) == 8
         assert all(int(row["drafts"]) > 0 for row in ours)
@@ -108,7 +119,7 @@ def test_speculation_moves_its_counters_and_k_makes_a_difference(campaign: tuple
     for four, one in zip(by_k["4"], by_k["1"], strict=True):
         assert float(four["tokens_per_step"]) > float(one["tokens_per_step"])
     positions = _table(campaign[0], "positions.csv")
-    assert len(positions) == 8 * 4 + 8 * 1
+    assert len(positions) == 8 * 4 + 8 * 1 + 4, "and the steady window's"
 
 
 def test_the_two_configurations_that_cannot_start_are_lines_with_their_cause(campaign: tuple[Bench, int, str]) -> None:

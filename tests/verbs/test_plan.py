@@ -25,15 +25,15 @@ def test_a_plan_is_listed_with_ids_commands_stages_and_an_estimate(capsys: pytes
     told = capsys.readouterr().out
     assert "[2/8]" in told
     assert '--speculative-config \'{"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4}\'' in told
-    assert "8 configurations, 8 engine starts, 32 rows" in told
-    assert "about 44 minutes (estimate for 27 to 33B on two RTX 3090s:" in told
+    assert "8 configurations, 8 engine starts, 35 rows" in told
+    assert "about 45 minutes (estimate for 27 to 33B on two RTX 3090s:" in told
     assert "240 s a start" in told
 
 
 def test_a_program_gets_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(CPU_TINY), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert [len(run["stages"]) for run in told["runs"]] == [4] * 8
+    assert [len(run["stages"]) for run in told["runs"]] == [5, 5, *[4] * 5, 5]
     assert len({run["configuration_id"] for run in told["runs"]}) == 8
 
 
