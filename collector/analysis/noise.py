@@ -1,6 +1,6 @@
 """Which effects are larger than noise: the one judgement that advice, pages and `collector compare` share.
 
-Where both sides of a ratio were repeated, an interval decides: Student's t on the logarithm of the ratio, with a
+Where both sides of a ratio have LEAST_REPEATS or more, an interval decides: Student's t on the logarithm of the ratio, with a
 variance from its own repeats and from those of the whole campaign (moderated.py). The unit of repeat is the start of
 the engine: repeat i of one side is held against repeat i of the other where they were interleaved, so that a drift of
 the host falls out; else both sides scatter for themselves (Welch).
@@ -9,8 +9,8 @@ Many effects are looked at, so each gets its share of ERROR_SHARE (Bonferroni): 
 however the effects depend on each other (many share their base), and an interval that leaves out 1 is the verdict. It
 is never narrower than the effect's own repeats make it: one restless pair in a calm campaign is no finding.
 
-Where a side was measured once there is no interval, and nothing is called significant: the effect must exceed the
-largest difference between repeats of the study some times over. Without any repeat the noise is unknown.
+With fewer on a side there is no interval, and nothing is called significant: the effect must exceed the largest
+difference between repeats of the study some times over. Without any repeat the noise is unknown.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ ERROR_SHARE = 0.025
 #: with one restless pair keeps the same promise.
 OWN_SHARE = 0.04
 
+#: Two repeats tell a difference, but next to nothing of a spread: their interval would hide a doubling.
+LEAST_REPEATS = 3
+
 #: larger than noise, within it, or unknown where nothing was repeated.
 Standing = Literal["larger", "within", "unknown"]
 
@@ -60,7 +63,7 @@ class Judgement:
     standing: Standing
     side: int
     multiple: float | None  # None where nothing was repeated, or the repeats do not differ at all
-    interval: tuple[float, float] | None  # of the ratio; None while no spread was measured
+    interval: tuple[float, float] | None  # of the ratio; None with fewer than LEAST_REPEATS on a side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +104,7 @@ class Noise:
         )
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
-        """Return where the true ratio lies, all intervals of the study at once; None where a side has no repeats."""
+        """Return where the true ratio lies, all intervals of the study at once; None where a side has too few repeats."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
         own = spread(over, under, self.column)
         if own is None:
@@ -146,9 +149,9 @@ def noise_among(
 
 
 def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | None:
-    """Return how far the ratio of two sides scatters; None where a side was measured once."""
+    """Return how far the ratio of two sides scatters; None where a side has too few repeats."""
     sides = [{row.repeat: log(getattr(row, column)) for row in side} for side in (over, under)]
-    if min(len(side) for side in sides) < 2:
+    if min(len(side) for side in sides) < LEAST_REPEATS:
         return None
     starts = _starts(over), _starts(under)
     if interleaved(over, under):

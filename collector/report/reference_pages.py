@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment
 
 from collector.analysis.figures import Figure, recomputed
-from collector.analysis.noise import ERROR_SHARE, NOISE_MULTIPLE
+from collector.analysis.noise import ERROR_SHARE, LEAST_EFFECT, LEAST_REPEATS, NOISE_MULTIPLE, UNKNOWN_ERROR
 from collector.analysis.pairing import OFF
 from collector.analysis.scope import Open, left_open
 from collector.analysis.speculation import EVEN_WITHIN
@@ -76,6 +76,9 @@ def _method(published: Published | None) -> dict[str, Any]:
         "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
         "ERROR_SHARE": ERROR_SHARE,
+        "LEAST_EFFECT": LEAST_EFFECT,
+        "LEAST_REPEATS": LEAST_REPEATS,
+        "UNKNOWN_ERROR": UNKNOWN_ERROR,
     }
 
 
