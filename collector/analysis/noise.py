@@ -1,6 +1,6 @@
 """Which effects are larger than noise: the one judgement that advice, pages and `collector compare` share.
 
-Where both sides of a ratio have LEAST_REPEATS or more, an interval decides: Student's t on the logarithm of the ratio, with a
+Where both sides have LEAST_REPEATS or more, an interval decides: Student's t on the logarithm of the ratio, with a
 variance from its own repeats and from those of the whole campaign (moderated.py). The unit of repeat is the start of
 the engine: repeat i of one side is held against repeat i of the other where they were interleaved, so that a drift of
 the host falls out; else both sides scatter for themselves (Welch).
@@ -104,7 +104,7 @@ class Noise:
         )
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
-        """Return where the true ratio lies, all intervals of the study at once; None where a side has too few repeats."""
+        """Return where the true ratio lies, all intervals of the study at once; None with too few repeats."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
         own = spread(over, under, self.column)
         if own is None:
@@ -155,7 +155,7 @@ def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | N
         return None
     starts = _starts(over), _starts(under)
     if interleaved(over, under):
-        blocks = [sides[0][repeat] - sides[1][repeat] for repeat in sorted(sides[0])]
+        blocks = sorted(sides[0][repeat] - sides[1][repeat] for repeat in sides[0])
         return Spread(variance=variance(blocks), blocks=len(blocks), freedom=len(blocks) - 1, starts=starts)
     each = [variance(sorted(side.values())) / len(side) for side in sides]
     counts = [len(side) - 1 for side in sides]
@@ -166,12 +166,12 @@ def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | N
 
 
 def interleaved(over: Sequence[Row], under: Sequence[Row]) -> bool:
-    """Return whether both sides have the same repeats, each finished on both before the next began on either."""
-    repeats = sorted({row.repeat for row in over})
-    if repeats != sorted({row.repeat for row in under}) or len({row.campaign for row in (*over, *under)}) > 1:
+    """Return whether both sides have the same repeats, each finished on both before another began on either."""
+    repeats = {row.repeat for row in over}
+    if repeats != {row.repeat for row in under} or len({row.campaign for row in (*over, *under)}) > 1:
         return False
-    times = [[row.measured_at for row in (*over, *under) if row.repeat == repeat] for repeat in repeats]
-    return all(max(before) < min(after) for before, after in pairwise(times))
+    times = sorted(sorted(row.measured_at for row in (*over, *under) if row.repeat == repeat) for repeat in repeats)
+    return all(before[-1] < after[0] for before, after in pairwise(times))
 
 
 def _starts(rows: Sequence[Row]) -> Hashable:

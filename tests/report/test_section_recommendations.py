@@ -40,7 +40,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("two series", "largest repeat error (1.00%) times 2"),
         (
             "repeats",
-            "A ratio with 3 or more repeats on both sides counts as an effect where its interval lies on one side of even",
+            "A ratio with 3 or more repeats on both sides counts as an effect where its interval",
         ),
         ("repeats disagree", "either way (mtp k=4)"),
         ("dtype and link", "The attention backend changes with it, from FLASH_ATTN to FLASHINFER."),
