@@ -5,9 +5,11 @@ variance from its own repeats and from those of the whole campaign (moderated.py
 the engine: repeat i of one side is held against repeat i of the other where they were interleaved, so that a drift of
 the host falls out; else both sides scatter for themselves (Welch).
 
-Many effects are looked at, so each gets its share of ERROR_SHARE (Bonferroni): the intervals hold all together,
-however the effects depend on each other (many share their base), and an interval that leaves out 1 is the verdict. It
-is never narrower than the effect's own repeats make it: one restless pair in a calm campaign is no finding.
+Many effects are looked at, and the more there are the more look large by chance. Holm's step-down keeps the chance that
+a campaign shows any effect it does not have below ERROR_SHARE, however the effects depend on each other (many share
+their base): each is held to ERROR_SHARE ÷ the number of those that are not larger. Intervals have that level, so that
+one which leaves out 1 is the verdict. None is narrower than the effect's own repeats make it: one restless pair in a
+calm campaign is no finding.
 
 With fewer on a side there is no interval, and nothing is called significant: the effect must exceed the largest
 difference between repeats of the study some times over. Without any repeat the noise is unknown.
@@ -16,7 +18,7 @@ difference between repeats of the study some times over. Without any repeat the 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log, sqrt
 from statistics import variance
@@ -68,7 +70,7 @@ class Judgement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
-    """The noise of a study, in one column. `effects`: how many its intervals hold for together."""
+    """The noise of a study, in one column. `effects`: among how many ERROR_SHARE is divided, by Holm."""
 
     error: RepeatError | None
     rows: Mapping[str, Row]
@@ -80,6 +82,11 @@ class Noise:
     def percent(self) -> float:
         """Return what an effect without repeats of its own must exceed, in per cent."""
         return max(LEAST_EFFECT, NOISE_MULTIPLE * (self.error.most.value if self.error else UNKNOWN_ERROR))
+
+    @property
+    def intervals(self) -> bool:
+        """Return whether any effect has the repeats for an interval."""
+        return self.common.most > 0
 
     def side(self, ratio: Quantity) -> int:
         return self.judge(ratio).side
@@ -104,7 +111,7 @@ class Noise:
         )
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
-        """Return where the true ratio lies, all intervals of the study at once; None with too few repeats."""
+        """Return where the true ratio lies; None with too few repeats."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
         own = spread(over, under, self.column)
         if own is None:
@@ -127,7 +134,7 @@ def student(share: float, freedom: float) -> float:
 
 
 def noise_of(study: Study) -> Noise:
-    """Return the noise of a study, its intervals made for all of its effects together."""
+    """Return the noise of a study, its level made for all of its effects together."""
     ratios = [
         point.value
         for factor in (SPECULATION, KV_CACHE, NVLINK)
@@ -142,10 +149,22 @@ def noise_among(
     ratios: Iterable[Quantity], rows: Mapping[str, Row], error: RepeatError | None, column: str = THROUGHPUT
 ) -> Noise:
     """Return the noise of these ratios."""
-    sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in ratios]
+    known = list(ratios)
+    sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in known]
     spreads = [found for over, under in sides if (found := spread(over, under, column))]
     spreads.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
-    return Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column)
+    return _holm(Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column), known)
+
+
+def _holm(noise: Noise, ratios: Sequence[Quantity]) -> Noise:
+    """Divide the level among what is not larger at it, until that changes nothing (Holm's step-down)."""
+    every = noise.effects
+    while True:
+        found = (noise.interval(one) for one in ratios)
+        larger = sum(not ends[0] <= 1 <= ends[1] for ends in found if ends)
+        if noise.effects == every - larger:
+            return noise
+        noise = replace(noise, effects=every - larger)
 
 
 def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | None:
