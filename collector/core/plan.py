@@ -243,6 +243,11 @@ class _Builder:
         engine = self.file.engine
         if engine.kind == "url" and not engine.url:
             raise self._error(("engine",), "kind url needs `url`, such as http://127.0.0.1:8000")
+        if engine.container.shm_size and engine.container.ipc == "host":
+            raise self._error(
+                ("engine", "container", "shm_size"),
+                "has no effect with ipc: host, which is the host's own /dev/shm; leave out one of the two",
+            )
         if "off" in self.file.speculation:
             raise self._error(("speculation", "off"), "off means no speculation; choose another name")
         for path in stated_secrets(self.tree):

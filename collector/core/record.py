@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,6 +12,7 @@ from collector.core.command import flag_arguments
 from collector.core.configuration import Configuration, Stage, row_id
 from collector.core.counters import Percentile, StageResult, deltas, stage_result
 from collector.core.engine_log import EngineFacts
+from collector.core.gpu_figures import telemetry_columns
 from collector.core.rows import SCHEMA_VERSION, Position, Row
 from collector.core.secrets import redact
 from collector.core.window import Window
@@ -57,6 +58,9 @@ def make_row(
             speculation=configuration.speculation != "off",
             k=configuration.num_speculative_tokens,
             occupancy=result.occupancy,
+            emulated=context.provenance == "emulated",
+            # One card has nobody to talk to, whatever the plan says of its link.
+            nvlink=configuration.nvlink if configuration.tensor_parallel > 1 else None,
         )
     )
     row = Row(
@@ -66,27 +70,11 @@ def make_row(
         **_client_columns(window),
         **_result_columns(result),
         **_kv_columns(window, context.facts),
-        **(_TELEMETRY | asdict(window.telemetry)),
+        **telemetry_columns(window, result.generation_tokens),
         checks=" ".join(failed),
         checks_not_run=" ".join(not_run),
     )
     return row, _positions(row, result)
-
-
-#: Filled by the telemetry of a GPU host; a host without one leaves them empty.
-_TELEMETRY: dict[str, Any] = dict.fromkeys(
-    (
-        "energy_j",
-        "power_mean_w",
-        "sm_clock_mean_mhz",
-        "gpu_temperature_max_c",
-        "gpu_utilisation_mean",
-        "throttle_reasons",
-        "nvlink_bytes",
-        "pcie_bytes",
-        "pcie_link_width_min",
-    )
-)
 
 
 def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str, Any]:

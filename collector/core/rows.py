@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 #: Goes up with any change of a column; an older file is read through a named upgrade step (codec.UPGRADES).
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 PROVENANCES = ("measured", "emulated", "published")
 
@@ -32,6 +32,10 @@ def _percentile(metric: str, share: int, source: str) -> Any:
 
 def _bound(which: str, of: str) -> Any:
     return column("latency", "s", f"{which} bound of the bucket that holds {of}", "histogram bounds of the scrape")
+
+
+def _telemetry(unit: str, meaning: str) -> Any:
+    return column("telemetry", unit, meaning, "NVML")
 
 
 TTFT = "vllm:time_to_first_token_seconds"
@@ -241,20 +245,33 @@ class Row:
         "kv and scheduling", "s", "CPU of collector inside the window", "collector's clock"
     )
 
-    energy_j: float | None = column("telemetry", "J", "energy of the GPUs in the window", "NVML")
-    power_mean_w: float | None = column("telemetry", "W", "energy_j / window_s", "NVML")
-    sm_clock_mean_mhz: float | None = column("telemetry", "MHz", "mean SM clock of the slowest GPU", "NVML")
-    gpu_temperature_max_c: float | None = column("telemetry", "°C", "hottest GPU", "NVML")
-    gpu_utilisation_mean: float | None = column("telemetry", "", "mean share of time with a kernel running", "NVML")
-    throttle_reasons: str | None = column("telemetry", "", "clock throttle reasons seen in the window", "NVML")
-    nvlink_bytes: int | None = column("telemetry", "bytes", "NVLink bytes sent and received over all GPUs", "NVML")
-    pcie_bytes: int | None = column("telemetry", "bytes", "PCIe bytes sent and received over all GPUs", "NVML")
-    pcie_link_width_min: int | None = column("telemetry", "lanes", "narrowest PCIe link under load", "NVML")
+    energy_j: float | None = _telemetry("J", "energy of the GPUs in the window; empty for a short one on Ampere")
+    power_mean_w: float | None = _telemetry("W", "energy_j / window_s")
+    power_max_w: float | None = _telemetry("W", "highest power of the GPUs together, of a sample")
+    idle_power_w: float | None = _telemetry("W", "power of the same GPUs before the sweep's first engine")
+    power_limit_w: float | None = _telemetry("W", "power limit of one GPU, the lowest where they differ")
+    energy_per_token_j: float | None = _telemetry("J", "energy_j / generation_tokens, idle power included")
+    tokens_per_joule: float | None = _telemetry("tok/J", "generation_tokens / energy_j")
+    sm_clock_mean_mhz: float | None = _telemetry("MHz", "mean SM clock of the slowest GPU")
+    sm_clock_min_mhz: int | None = _telemetry("MHz", "lowest SM clock under load, of a sample of any GPU")
+    gpu_temperature_max_c: float | None = _telemetry("°C", "hottest GPU")
+    gpu_utilisation_mean: float | None = _telemetry("", "mean share of time with a kernel running")
+    gpu_memory_peak_mib: float | None = _telemetry("MiB", "most memory in use on one GPU, of a sample")
+    gpu_samples: int | None = _telemetry("samples", "samples of the GPUs taken inside the window")
+    throttle_reasons: str | None = _telemetry(
+        "", "clock throttle reasons seen in the window; none where there was none"
+    )
+    nvlink_bytes: int | None = _telemetry("bytes", "NVLink bytes sent and received over all GPUs")
+    pcie_bytes: int | None = _telemetry(
+        "bytes", "PCIe bytes sent and received over all GPUs: mean rate of the samples times window_s, an estimate"
+    )
+    pcie_link_width_min: int | None = _telemetry("lanes", "narrowest PCIe link under load")
+    pcie_generation_min: int | None = _telemetry("", "lowest PCIe generation under load")
 
     checks: str = column(
         "checks", "", "names of the checks that failed, space separated; empty when all held", "collector"
     )
-    checks_not_run: str = column("checks", "", "checks whose series this engine does not expose", "collector")
+    checks_not_run: str = column("checks", "", "checks whose series this engine or host does not give", "collector")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,3 +14,7 @@ class MeasurementError(EngineError):
         self.phase = phase
         self.cause = cause
         self.retryable = retryable
+
+
+class NoMoreEnginesError(EngineError):
+    """No engine can be started on this host any more: the sweep ends, what it has measured stays."""

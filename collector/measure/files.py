@@ -41,3 +41,8 @@ def sync_folder(folder: Path) -> None:
 def without_torn_tail(text: str) -> str:
     """Return the text up to its last complete line."""
     return text[: text.rfind("\n") + 1]
+
+
+def start_log(configuration_id: str, repeat: int | str, attempt: int | str) -> str:
+    """Return the name of the log of one engine start."""
+    return f"{configuration_id}-r{repeat}-a{attempt}.log"

@@ -26,7 +26,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from collector.core.secrets import redact, secret_values
+from collector.core.secrets import secret_values
+from collector.measure.log_copy import copy_log
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -83,19 +84,9 @@ def _tell(**message: int) -> None:
 
 def _copy(engine: subprocess.Popen[bytes], write: Callable[[bytes], object]) -> None:
     """Copy the engine's output to the log without its secrets."""
-    secrets = secret_values(os.environ)
-    if engine.stdout is None:
-        return
-    rest, out = b"", cast("BufferedReader", engine.stdout)
-    while chunk := out.read1(CHUNK):
-        # Whole lines, so that no secret is cut in two; a progress bar ends its lines with a carriage return.
-        rest += chunk
-        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
-        if end:
-            write(redact(rest[:end].decode("utf-8", "replace"), secrets).encode())
-            rest = rest[end:]
-    if rest:
-        write(redact(rest.decode("utf-8", "replace"), secrets).encode())
+    if engine.stdout is not None:
+        out = cast("BufferedReader", engine.stdout)
+        copy_log(iter(lambda: out.read1(CHUNK), b""), write, secret_values(os.environ))
 
 
 def _obey(engine: subprocess.Popen[bytes]) -> None:

@@ -119,7 +119,10 @@ _FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "
 
 
 def _records(folder: Path, record: type[Record]) -> list[Record]:
-    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none."""
+    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none.
+
+    A table of an older version is written anew, as what is appended to it is of this one.
+    """
     path = folder / _FILES[record]
     content = path.read_bytes() if path.exists() else b""
     whole = content[: content.rfind(b"\n") + 1] or header_line(record).encode()
@@ -127,9 +130,11 @@ def _records(folder: Path, record: type[Record]) -> list[Record]:
         text = whole.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}, line {whole.count(NEWLINE, 0, error.start) + 1}: not UTF-8 text") from error
+    records = from_csv(record, text, str(path))
+    whole = to_csv(record, records).encode()
     if whole != content:
         write_atomically(path, whole)
-    return from_csv(record, text, str(path))
+    return records
 
 
 def _settle_raw(raw: Path, row_ids: set[str]) -> None:

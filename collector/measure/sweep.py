@@ -13,19 +13,22 @@ from typing import Any
 
 from collector import __version__
 from collector.core.configuration import Plan, Run, Stage, row_id
-from collector.core.engine_log import read_engine_log
+from collector.core.engine_log import is_emulated, read_engine_log
 from collector.core.errors import DataError, EngineError
 from collector.core.record import Context, make_row
 from collector.core.rows import Failure, Row
 from collector.core.secrets import redact
 from collector.core.series import missing_series
 from collector.measure import evidence, journal, telling
+from collector.measure.bay import Bay
 from collector.measure.clock import Clock, stamp
 from collector.measure.engines.interface import End, Kind, Launch, Running
 from collector.measure.failed import MeasurementError
+from collector.measure.files import start_log
 from collector.measure.host import Host
 from collector.measure.ready import Ready, unless_ended, wait_ready
 from collector.measure.scrape import parse
+from collector.measure.sensor import Sensor
 from collector.measure.stage import Measured, measure_stage
 from collector.measure.store import Store
 from collector.measure.verdict import failure_of
@@ -50,15 +53,26 @@ class Job:
     salt: str  # makes prompts unlike those of any other sweep
     tell: Callable[[str], None]
     retry_failed: bool = False
+    bay: Bay | None = None  # the host's GPUs; None where there are none, or none that the engines use
 
-    @property
-    def provenance(self) -> str:
-        return "emulated" if self.kind_name == "emulated" else "measured"
+    def provenance(self, ready: Ready | None, log: str) -> str:
+        """Return what a row is. The embedded engine may also be reached over a port: then it says so itself.
+
+        A start that failed before it could say anything is what the rows of its campaign are.
+        """
+        said = self.kind_name == "emulated" or (ready is not None and ready.emulated) or is_emulated(log)
+        unsaid = ready is None and any(row.provenance == "emulated" for row in self.store.rows)
+        return "emulated" if said or unsaid else "measured"
 
 
 async def sweep(job: Job) -> None:
-    """Measure what the plan asks for and the campaign does not have yet."""
+    """Measure what the plan asks for and the campaign does not have yet.
+
+    Raises NoMoreEnginesError where no further start is possible.
+    """
     job.journal.note(journal.SWEEP_STARTED, collector_version=__version__, plan_digest=job.plan.digest)
+    wanted = [run for run in job.plan.runs if remaining(job, run)]
+    await job.kind.prepare(job.store.folder, job.plan, wanted, job.variables, job.tell)
     total = len(job.plan.runs)
     for number, run in enumerate(job.plan.runs, start=1):
         stages = remaining(job, run)
@@ -92,6 +106,7 @@ class Attempt:
     ready: Ready | None = None
     stage: Stage | None = None
     died: bool = False
+    sensor: Sensor | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -106,7 +121,7 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     """Start an engine, measure its stages, end it; a failure becomes a line and the sweep goes on."""
     identity = run.configuration.configuration_id
     number = job.journal.attempts(identity, run.repeat) + 1
-    log = job.store.logs / f"{identity}-r{run.repeat}-a{number}.log"
+    log = job.store.logs / start_log(identity, run.repeat, number)
     attempt = Attempt(run=run, number=number, log=log, began=job.clock.monotonic())
     job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number)
     launch = Launch(
@@ -121,7 +136,9 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     error: MeasurementError | None = None
     stopped_at, end = 0, End()
     try:
+        sensor_for = await job.bay.made_ready(launch, job.plan.limits.gpu_free_s) if job.bay else None
         engine = await job.kind.start(launch)
+        attempt.sensor = sensor_for(engine.owns) if sensor_for else None
         await _stages(job, attempt, stages, engine)
     except MeasurementError as one:
         error = one
@@ -139,6 +156,8 @@ async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine:
     """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
+        if job.provenance(attempt.ready, engine.log_text()) == "emulated":
+            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:
@@ -178,6 +197,7 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
         model=configuration.model,
         salt=f"{job.salt}/{name}",
         max_model_len=attempt.ready.max_model_len if attempt.ready else None,
+        sensor=attempt.sensor,
     )
     measured = _without_secrets(await unless_ended(engine, measuring), job.secrets)
     await _see_that_it_answers(engine, measured)
@@ -210,43 +230,43 @@ async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
 
 
 def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) -> Context:
-    ready = attempt.ready
+    ready, log = attempt.ready, engine.log_text()
     return Context(
         campaign=job.plan.campaign,
         repeat=attempt.run.repeat,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         measured_at=stamp(job.clock.utc_now()),
         collector_version=__version__,
         plan_digest=job.plan.digest,
         host_id=job.host.host_id,
         cpu_model=job.host.cpu_model,
         gpu_model=job.host.gpu_model,
-        gpu_count=job.host.gpu_count,
+        gpu_count=len(attempt.sensor.cards) if attempt.sensor else job.host.gpu_count,
         driver_version=job.host.driver_version,
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else "",
         max_model_len=ready.max_model_len if ready else None,
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
-        facts=read_engine_log(engine.log_text()),
+        facts=read_engine_log(log),
     )
 
 
 def _record_failure(
     job: Job, attempt: Attempt, error: MeasurementError, engine: Running | None, end: End, stopped_at: int
 ) -> None:
-    ready = attempt.ready
+    ready, log = attempt.ready, engine.log_text() if engine else ""
     failure = failure_of(
         error,
         attempt.run,
         # An engine that collector itself ended has no exit code of its own, and its last words do not count.
         end=end if attempt.died else End(),
         stopped_at=None if attempt.died else stopped_at,
-        stored_log=(engine.log_text() if engine else "", f"logs/{attempt.log.name}" if attempt.log.exists() else None),
+        stored_log=(log, f"logs/{attempt.log.name}" if attempt.log.exists() else None),
         secrets=job.secrets,
         was_ready=ready is not None,
         campaign=job.plan.campaign,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         failed_at=stamp(job.clock.utc_now()),
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else attempt.run.configuration.version,

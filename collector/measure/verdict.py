@@ -80,14 +80,14 @@ def _weigh(error: MeasurementError, log: Verdict, *, was_ready: bool, end: End) 
     if error.category is None:
         # SIGKILL without a word suggests the host's memory only while starting, or where the runtime says so.
         guessed = log.category == "oom_host" and was_ready and not end.oom_killed
-        if log.category != "ok" and not guessed:
+        if not log.silent and not guessed:
             return log
         how = f"signal {end.exit_signal}" if end.exit_signal else f"exit code {end.exit_code}"
         category = _SERVING if was_ready else "worker_died"
         phase = "serving" if was_ready else log.phase
         return _own(category, phase, f"the engine ended with {how} and no word of its own", retryable=True)
-    if silent or error.category in ("environment", "port_in_use"):
-        return _own(error.category, error.phase, error.cause, retryable=error.retryable)
+    if silent or error.category in ("environment", "port_in_use", "container"):
+        return _own(error.category, error.phase or log.phase, error.cause, retryable=error.retryable)
     category = _SERVING if error.category == _SERVING else log.category
     return _own(category, error.phase or log.phase, log.cause, retryable=log.retryable, log=log)
 

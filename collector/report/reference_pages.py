@@ -16,6 +16,7 @@ from collector.analysis.scope import Open, left_open
 from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 from collector.core.checks import CHECKS, HELD_LIMIT, OCCUPANCY_LIMIT, PREFIX_HIT_LIMIT
+from collector.core.gpu_figures import NVLINK_BYTES_PER_TOKEN
 from collector.core.prompt_names import PROMPT_SETS
 from collector.report.published_files import Published
 from collector.report.words import Words
@@ -73,6 +74,7 @@ def _method(published: Published | None) -> dict[str, Any]:
         "PREFIX_HIT_LIMIT": PREFIX_HIT_LIMIT,
         "OCCUPANCY_LIMIT": OCCUPANCY_LIMIT,
         "HELD_LIMIT": HELD_LIMIT,
+        "NVLINK_BYTES_PER_TOKEN": NVLINK_BYTES_PER_TOKEN,
         "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
         "ERROR_SHARE": ERROR_SHARE,

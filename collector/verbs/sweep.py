@@ -18,7 +18,9 @@ from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.core.secrets import secret_values
+from collector.measure.bay import open_bay
 from collector.measure.engines import kind_of
+from collector.measure.failed import NoMoreEnginesError
 from collector.measure.journal import INTERRUPTED, Journal
 from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
@@ -40,7 +42,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     text = read_text(args.plan)
     plan = parse_plan(text, str(args.plan))
-    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind)
+    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind, plan, os.environ)
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
     setting = setting_of(kind_name, plan)
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             salt=setting.salt,
             tell=console.print,
             retry_failed=args.retry_failed,
+            bay=open_bay(kind_name, setting.clock, console.print),
         )
         try:
             with _told(console, job) as told:
@@ -71,6 +74,10 @@ def run(args: argparse.Namespace) -> int:
             log.note(INTERRUPTED)
             console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")
             return INTERRUPTED_EXIT
+        except NoMoreEnginesError as error:
+            log.note(INTERRUPTED, cause=str(error))
+            console.print(f"ended early: {error}\n{_summary(job)}. The same command goes on from here.")
+            return 1
         except OSError as error:
             raise UserError(f"{store.folder}: {error}; {_summary(job)} stay, and the same command goes on") from error
         console.print(f"done: {_summary(job)}")

@@ -100,13 +100,13 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 @pytest.mark.parametrize(
     ("series", "category", "phase", "retryable", "cause"),
     [
-        ("refuse", "oom_weights", "load", False, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ("refuse", "oom_weights", "weights", False, "CUDA out of memory. Tried to allocate 2.00 GiB"),
         ("held", "gpu_busy", "config", True, "Free memory on device cuda:0"),
-        ("too-slow", "timeout", "load", True, "not ready after ready_s = 300 s"),
-        ("hang-in-load", "timeout", "load", True, "no new log line for start_stall_s = 100 s"),
-        ("deaf", "timeout", "load", True, "no new log line for start_stall_s = 100 s; /health does not answer"),
-        ("hang-at-once", "crashed_serving", "ready", True, "the first request: /v1/completions: ReadTimeout"),
-        ("fail-all", "crashed_serving", "ready", True, "the first request: /v1/completions answered 500"),
+        ("too-slow", "timeout", "weights", True, "not ready after ready_s = 300 s"),
+        ("hang-in-load", "timeout", "weights", True, "no new log line for start_stall_s = 100 s"),
+        ("deaf", "timeout", "ready", True, "no new log line for start_stall_s = 100 s; /health does not answer"),
+        ("hang-at-once", "crashed_serving", "first_request", True, "the first request: /v1/completions: ReadTimeout"),
+        ("fail-all", "crashed_serving", "first_request", True, "the first request: /v1/completions answered 500"),
     ],
 )
 def test_an_engine_that_does_not_get_ready_is_one_failure_without_a_row(
