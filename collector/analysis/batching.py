@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from collector.analysis.compared import Pair
 from collector.analysis.figures import Labels
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, OFF
-from collector.analysis.quantity import Quantity, mean_of, printed, usable
-from collector.analysis.repeats import THROUGHPUT, Noise
+from collector.analysis.quantity import Quantity, mean_of, printed, printed_gain, usable
+from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.steps import ratio_between
 from collector.analysis.study import Study
 from collector.core.rows import Row
@@ -164,13 +165,12 @@ def _printed(study: Study, model: str, noise: Noise) -> Batching | None:
         named = _CHANGE.fullmatch(figure.metric)
         if named and figure.labels.model == model and figure.section == "recommendations":
             low, high = (int(one) for one in named.groups())
-            change = printed(figure)
             return Batching(
                 labels=figure.labels,
                 stages=(),
                 low=low,
                 high=high,
-                change=change,
-                pays=change.value > noise.percent,
+                change=printed(figure),
+                pays=noise.side(printed_gain(figure)) > 0,
             )
     return None

@@ -18,11 +18,11 @@ from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.cost import Cost, cost_of
 from collector.analysis.narrowing import narrowing
 from collector.analysis.needed import needed
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
 from collector.analysis.planned import Planned, leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import advice
-from collector.analysis.repeats import Noise, noise_of, repeat_error
 from collector.analysis.schedule import Ranges, is_pure, measured, suggestions
 from collector.analysis.study import Study
 from collector.core.configuration import Plan
@@ -80,7 +80,7 @@ class _Campaign(Planned):
 def proposals(study: Study, plans: Sequence[Plan]) -> list[Proposal]:
     """Return what to measure next, what decides most first; [] where nothing is open."""
     campaign = _Campaign(study=study, plans=plans)
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     made: dict[Kind, Iterable[Proposal]] = {
         "withheld": _withheld(campaign),
         "partner": _partners(campaign),

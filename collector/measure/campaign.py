@@ -26,7 +26,7 @@ def find_campaign(path: Path, data: Path = Path("data")) -> Path:
     for folder in (path, data / path):
         if (folder / "rows.csv").is_file():
             return folder
-    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as data/NAME")
+    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as {data}/NAME")
 
 
 def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:

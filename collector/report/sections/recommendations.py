@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.analysis import acceptance, recommend, repeats, schedule
+from collector.analysis import acceptance, noise, recommend, schedule
 from collector.analysis.batching import TTFT_TARGETS_S, Batching, Choice
 from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
@@ -106,10 +106,10 @@ class Card:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    noise, found = recommend.advice(study)
+    known, found = recommend.advice(study)
     shown = cards(study, found, words)
     return {
-        "noise": noise,
+        "noise": known,
         "cards": shown,
         "open": len(shown) <= OPEN_MODELS,
         "rules": [rule.verdict for rule in recommend.RULES],
@@ -142,9 +142,10 @@ def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ..
 def limits() -> dict[str, Any]:
     """Return the thresholds of the rules, by the names under which a page prints them."""
     return {
-        "analysis.repeats.LEAST_EFFECT": repeats.LEAST_EFFECT,
-        "analysis.repeats.NOISE_MULTIPLE": repeats.NOISE_MULTIPLE,
-        "analysis.repeats.UNKNOWN_ERROR": repeats.UNKNOWN_ERROR,
+        "analysis.noise.LEAST_EFFECT": noise.LEAST_EFFECT,
+        "analysis.noise.LEAST_REPEATS": noise.LEAST_REPEATS,
+        "analysis.noise.NOISE_MULTIPLE": noise.NOISE_MULTIPLE,
+        "analysis.noise.UNKNOWN_ERROR": noise.UNKNOWN_ERROR,
         "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
         "analysis.batching.TTFT_TARGETS_S": TTFT_TARGETS_S,
     }

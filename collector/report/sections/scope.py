@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from collector.analysis.noise import noise_of
 from collector.analysis.proposals import proposals
-from collector.analysis.repeats import noise_of, repeat_error
 from collector.analysis.scope import Smallest, Unmeasured, left_open, smallest_effect
 from collector.analysis.study import Study
 from collector.report.proposal_words import label as pair_label
@@ -24,7 +24,7 @@ MOST_PROPOSED = 3
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     smallest = smallest_effect(study, noise)
     left = left_open(study)
     measured = Counter((row.configuration_id, row.concurrency, row.requests, row.prompt_set) for row in study.rows)
