@@ -39,6 +39,7 @@ class Context:
     start_s: float | None
     prompt_set_digest: str
     facts: EngineFacts
+    image_digest: str | None = None  # what the image's name stood for on this host
 
 
 def make_row(
@@ -94,7 +95,7 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
         "driver_version": context.driver_version,
         "engine_kind": context.engine_kind,
         "engine_version": context.engine_version,
-        "image": c.image,
+        "image": _image(c.image, context.image_digest),
         # What the engine says it chose; what the plan asked for only where it says nothing.
         "attention_backend": facts.attention_backend,
         "draft_attention_backend": facts.draft_attention_backend,
@@ -185,3 +186,8 @@ def _positions(row: Row, result: StageResult) -> tuple[Position, ...]:
         )
         before = accepted
     return tuple(made)
+
+
+def _image(name: str | None, digest: str | None) -> str | None:
+    """Return an image's name with the digest that tells it from what the name may stand for next year."""
+    return name if name is None or digest is None or "@" in name else f"{name}@{digest}"

@@ -65,7 +65,7 @@ class Row:
 
     engine_kind: str = column("engine", "", "docker, process, url or emulated")
     engine_version: str = column("engine", "", "what the engine says it is", "GET /version")
-    image: str | None = column("engine", "", "container image as the plan names it", "plan")
+    image: str | None = column("engine", "", "container image as the plan names it, and its digest", "plan, Docker")
     attention_backend: str | None = column("engine", "", "backend that the engine chose", "engine log")
     draft_attention_backend: str | None = column("engine", "", "the drafter's, when it differs", "engine log")
     cudagraph_mode: str | None = column("engine", "", "CUDA-graph mode after the engine's downgrades", "engine log")

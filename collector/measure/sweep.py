@@ -249,6 +249,7 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
         facts=read_engine_log(log),
+        image_digest=engine.image_digest,
     )
 
 

@@ -82,7 +82,7 @@ ROWS: dict[str, str] = {
     "driver_version": "GPU 드라이버 버전",
     "engine_kind": _ENGINE_KIND,
     "engine_version": "엔진이 스스로 밝힌 버전",
-    "image": "계획에 적힌 컨테이너 이미지",
+    "image": "계획에 적힌 컨테이너 이미지와 그 다이제스트",
     "attention_backend": "엔진이 고른 어텐션 백엔드",
     "draft_attention_backend": "드래프터의 어텐션 백엔드. 본 모델과 다를 때만",
     "cudagraph_mode": "엔진이 낮춘 뒤의 CUDA 그래프 모드",

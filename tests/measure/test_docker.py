@@ -32,8 +32,8 @@ def test_a_sweep_in_containers_leaves_rows_and_a_log_and_no_container(
     assert swept(bench, monkeypatch) in (0, 1)  # the stand-in may answer faster than a busy machine asks
     rows = bench.rows()
     assert [(row["concurrency"], row["engine_kind"], row["image"], faults(row)) for row in rows] == [
-        ("1", "docker", IMAGE, []),
-        ("4", "docker", IMAGE, []),
+        ("1", "docker", f"{IMAGE}@{DIGEST}", []),
+        ("4", "docker", f"{IMAGE}@{DIGEST}", []),
     ]
     assert "Application startup complete." in log_of(bench)
     assert engine.containers == {}

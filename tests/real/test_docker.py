@@ -23,7 +23,7 @@ pytestmark = pytest.mark.docker
 #: Each of these sweeps takes a minute at most on a machine that does nothing else.
 SLOWLY_S = 600
 
-LIMITS = "limits: {ready_s: 300, start_stall_s: 200, stage_stall_s: 60, request_s: 120, stop_s: 10}\n"
+LIMITS = "limits: {ready_s: 900, start_stall_s: 600, stage_stall_s: 60, request_s: 120, stop_s: 10}\n"
 HEAD = """\
 plan: 1
 campaign: small
@@ -70,7 +70,7 @@ defaults:
 extra:
   - {series: runs, max_model_len: 1024, speculation: {method: ngram, num_speculative_tokens: 4, prompt_lookup_max: 4}}
   - {series: refused, max_model_len: 500000}
-stages: {concurrency: {1: 4, 4: 16}, prompt_tokens: 60, output_tokens: 48}
+stages: {concurrency: {1: 4, 4: 16}, prompt_tokens: 120, output_tokens: 48}
 """
 
 
