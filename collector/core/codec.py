@@ -27,7 +27,7 @@ FLOAT_FORMAT = ".9g"
 #: Signs of a number as it is written here; int() and float() also take blanks, underscores and other digits.
 _PLAIN = re.compile(r"[-+.0-9eE]+")
 
-#: Columns of rows.csv that version 2 brought, all of telemetry that nobody took before.
+#: Columns of rows.csv that version 2 brought: telemetry that nobody took before, and facts that nobody noted.
 ADDED_IN_2 = (
     "power_max_w",
     "idle_power_w",
@@ -38,12 +38,26 @@ ADDED_IN_2 = (
     "gpu_memory_peak_mib",
     "gpu_samples",
     "pcie_generation_min",
+    "p2p_driver",
+    "image_digest",
+    "nccl_p2p",
+    "custom_all_reduce",
+    "linear_kernel",
+    "weights_load_s",
+    "compile_s",
+    "graph_gib",
+    "model_commit",
+    "drafter_commit",
 )
+#: Phases of failures.csv that have another name since.
+_PHASES_RENAMED_IN_2 = {"load": "weights", "kv_cache": "kv_alloc"}
 _CHECKS_ADDED_IN_2 = ("gpu_lost", "throttled", "link_width_changed", "foreign_gpu_process")
 
 
 def _to_2(values: dict[str, str]) -> dict[str, str]:
-    """Leave the new columns of a row empty, and its new checks not run; the other tables stayed as they were."""
+    """Leave the new columns of a row empty, and its new checks not run; give a failure the names of its phases."""
+    if "phase" in values:
+        return values | {"phase": _PHASES_RENAMED_IN_2.get(values["phase"], values["phase"])}
     if "window_s" not in values:
         return values
     if values["provenance"] == "emulated":

@@ -55,8 +55,22 @@ PHASES: Final = (
 )
 """The way of an engine from its command line to its requests, in its order."""
 
-RETRYABLE: Final = frozenset({"gpu_busy", "port_in_use", "timeout", "host_down", "oom_host", "worker_died"})
-"""Faults of the moment: the same configuration may start on the next try."""
+RETRYABLE: Final[Mapping[str, str]] = {
+    "gpu_busy": "the other process may have gone",
+    "port_in_use": "whoever holds the port may have gone",
+    "timeout": "a loaded host or a cold cache is slower than usual",
+    "host_down": "it may have been the mains; the plan limits how often it is tried",
+    "oom_host": "other processes took the memory, too",
+    "worker_died": "nothing in the log says that it would happen again",
+    "container": "daemon, image and runtime are mended beside the plan",
+    "environment": "libraries, disk and limits of the host are mended beside the plan",
+    "nccl_p2p": "links, driver and IOMMU are the host's; a rank may also have been late",
+}
+"""Category -> why the same configuration may start on the next try: faults of the moment or of the host.
+
+The others are properties of the configuration. A rule may differ where its message tells more: a model that the
+network did not give is one thing, a model that does not exist another.
+"""
 
 GPU_OOM: Final = "gpu_oom"
 """A rule's stand-in category: which of the next table it becomes is decided by the phase."""

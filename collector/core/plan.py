@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -14,19 +13,18 @@ from collector.core.configuration import (
     DEFAULT_SERIES,
     Configuration,
     Plan,
-    Run,
     Stage,
     content_id,
     row_id,
 )
 from collector.core.errors import PlanError, close_words
+from collector.core.order import ordered
 from collector.core.plan_schema import (
     Factors,
     Matrix,
     Model,
     NvlinkOff,
     PlanFile,
-    Repeats,
     Stages,
 )
 from collector.core.plan_text import Path, place, read_plan_text
@@ -47,31 +45,20 @@ def parse_plan(text: str, name: str) -> Plan:
     """Read a plan's text. Raises PlanError with file, line and key path."""
     file, tree = read_plan_text(text, name)
     builder = _Builder(file=file, tree=tree, name=name)
-    runs = tuple(_ordered(file.repeats, tuple(builder.configurations_with_stages())))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    runs = tuple(ordered(file.repeats, tuple(builder.configurations_with_stages())))
     return Plan(
         campaign=file.campaign,
         about=file.about,
-        digest=digest,
+        digest=digest_of(text),
         engine=file.engine,
         limits=file.limits,
         runs=runs,
     )
 
 
-def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Stage, ...]], ...]) -> Iterator[Run]:
-    """Put configurations and repeats in the order of the plan; a repeat is an engine start of its own."""
-    rounds = range(1, repeats.count + 1)
-    if repeats.order == "listed":
-        order = [(cell, repeat) for cell in cells for repeat in rounds]
-    else:
-        order = []
-        for repeat in rounds:
-            block = list(cells)
-            if repeats.order == "shuffled":
-                random.Random(f"{repeats.seed}/{repeat}").shuffle(block)  # noqa: S311  # an order, not a secret
-            order += [(cell, repeat) for cell in block]
-    return (Run(configuration=c, repeat=repeat, stages=stages) for (c, stages), repeat in order)
+def digest_of(text: str) -> str:
+    """Return what rows name their plan by."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

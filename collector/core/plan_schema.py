@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from collector.core.plan_values import (
     as_list,
+    campaign_name,
     environment_value,
     flags,
     gpus,
@@ -206,10 +207,11 @@ class Stages(Part):
 
 class Repeats(Part):
     count: Positive = Field(1, description="How often each cell is measured, each time in an engine of its own")
-    order: Literal["listed", "interleaved", "shuffled"] = Field(
+    order: Literal["listed", "interleaved", "shuffled", "paired"] = Field(
         "interleaved",
         description="listed: a configuration's repeats in a row; interleaved: all configurations, then all again; "
-        "shuffled: as interleaved, each round in a seeded order",
+        "shuffled: as interleaved, each round in a seeded order; paired: as interleaved, the arms of each pair next to "
+        "each other and another one first in the next round",
     )
     seed: int = 1
 
@@ -221,11 +223,17 @@ class Limits(Part):
     stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
     stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
     gpu_free_s: Seconds = Field(300, description="Longest time until the GPUs are free for the next engine")
+    attempts: Positive = Field(
+        3, description="Starts that may fail by a fault of the moment, one a sweep, before it is left alone"
+    )
+    host_down_attempts: Positive = Field(
+        2, description="Attempts in which the host may go down before the configuration is left alone"
+    )
 
 
 class PlanFile(Part):
     plan: Literal[1] = Field(description="Version of this format")
-    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = Field(
+    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$"), AfterValidator(campaign_name)] = Field(
         description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
     )
     about: str = Field("", description="One sentence on what is asked")

@@ -23,9 +23,18 @@ FACTOR_FLAGS = {
     "spec-tokens": "speculation",
 }
 
+#: Names that the site and the data folder give to something else.
+RESERVED_CAMPAIGNS = ("index", "published")
+
 _FLAG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 _VOLUME = re.compile(r"[^:]+:(?:/|\$\{)[^:]*(?::r[ow])?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def campaign_name(value: str) -> str:
+    if value in RESERVED_CAMPAIGNS:
+        raise ValueError(f"any name but {' and '.join(RESERVED_CAMPAIGNS)}, which data/ and the site use themselves")
+    return value
 
 
 def word_for_switch(value: object) -> object:

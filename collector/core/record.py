@@ -39,7 +39,10 @@ class Context:
     start_s: float | None
     prompt_set_digest: str
     facts: EngineFacts
-    image_digest: str | None = None  # what the image's name stood for on this host
+    p2p_driver: bool | None = None
+    image_digest: str | None = None
+    model_commit: str | None = None
+    drafter_commit: str | None = None
 
 
 def make_row(
@@ -93,14 +96,19 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
         "gpu_model": context.gpu_model,
         "gpu_count": context.gpu_count,
         "driver_version": context.driver_version,
+        "p2p_driver": context.p2p_driver,
         "engine_kind": context.engine_kind,
         "engine_version": context.engine_version,
-        "image": _image(c.image, context.image_digest),
+        "image": c.image,
+        "image_digest": context.image_digest,
         # What the engine says it chose; what the plan asked for only where it says nothing.
         "attention_backend": facts.attention_backend,
         "draft_attention_backend": facts.draft_attention_backend,
         "cudagraph_mode": facts.cudagraph_mode,
         "all_reduce": facts.all_reduce,
+        "nccl_p2p": facts.nccl_p2p,
+        "custom_all_reduce": facts.custom_all_reduce,
+        "linear_kernel": facts.linear_kernel,
         "tensor_parallel": c.tensor_parallel,
         "max_model_len": context.max_model_len,
         "max_num_seqs": c.max_num_seqs,
@@ -108,14 +116,19 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
         "extra_flags": redact(" ".join(flag_arguments(dict(c.flags)))) or None,
         "start_s": context.start_s,
         "model_load_gib": facts.model_load_gib,
+        "weights_load_s": facts.weights_load_s,
+        "compile_s": facts.compile_s,
+        "graph_gib": facts.graph_gib,
         "series": c.series,
         "model": c.model,
         "model_path": c.model_path,
         "model_revision": c.model_revision,
+        "model_commit": context.model_commit,
         "kv_cache_dtype": c.kv_cache_dtype,
         "speculation": c.speculation,
         "num_speculative_tokens": c.num_speculative_tokens,
         "drafter": c.drafter,
+        "drafter_commit": context.drafter_commit,
         "speculative_config": c.speculative_config,
         "concurrency": stage.concurrency,
         "requests": stage.requests,
@@ -186,8 +199,3 @@ def _positions(row: Row, result: StageResult) -> tuple[Position, ...]:
         )
         before = accepted
     return tuple(made)
-
-
-def _image(name: str | None, digest: str | None) -> str | None:
-    """Return an image's name with the digest that tells it from what the name may stand for next year."""
-    return name if name is None or digest is None or "@" in name else f"{name}@{digest}"

@@ -121,7 +121,7 @@ async def _agrees(client: Client, run: Run) -> tuple[dict[str, Any], int | None]
         version = str(statement["version"])
         served: list[dict[str, Any]] = (await get_json(client, "/v1/models"))["data"]
         names = [str(one["id"]) for one in served]
-    except (EngineError, KeyError, TypeError) as error:
+    except (EngineError, KeyError, TypeError, AttributeError) as error:
         raise MeasurementError(
             category="environment", phase="ready", retryable=True, cause=f"not the routes of vLLM: {error}"
         ) from error
@@ -132,6 +132,9 @@ async def _agrees(client: Client, run: Run) -> tuple[dict[str, Any], int | None]
         cause = f"the engine serves {', '.join(names)}, the plan asks for {model}"
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     longest = served[names.index(model)].get("max_model_len")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int)):
+        cause = f"/v1/models: found max_model_len {longest!r}, expected a whole number"
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     asked = run.configuration.max_model_len
     if asked and longest and longest != asked:
         cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"
@@ -149,30 +152,40 @@ async def _cache_agrees(client: Client, run: Run, clock: Clock) -> None:
 
 
 async def _probe(client: Client, run: Run) -> None:
-    """Send one short request of each kind that the stages send: up is not yet ready."""
-    for name in dict.fromkeys(stage.prompt_set for stage in run.stages):
-        path, body = request_body(
-            load_prompt_set(name),
-            0,
-            model=run.configuration.model,
-            salt=f"probe/{run.configuration.configuration_id}/{run.repeat}",
-            repetitions=1,
-            output_tokens=PROBE_TOKENS,
-        )
-        try:
-            answer = await post_json(client, path, body)
-            tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
-        except EngineError as error:
-            refused = isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status)
-            category = "environment" if refused else "crashed_serving"
-            raise MeasurementError(
-                category=category, phase="first_request", retryable=True, cause=f"the first request: {error}"
-            ) from error
-        except (KeyError, IndexError, TypeError) as error:
-            cause = f"the first request: {path} answered without usage"
-            raise MeasurementError(
-                category="environment", phase="first_request", retryable=True, cause=cause
-            ) from error
-        if (tokens, reason) != (PROBE_TOKENS, "length"):
-            cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
-            raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)
+    """Send one short request of each kind that the stages send: up is not yet ready.
+
+    A kind that the engine refuses where it answers another is the matter of its stages.
+    """
+    names = list(dict.fromkeys(stage.prompt_set for stage in run.stages))
+    refusals = [one for name in names if (one := await _probe_one(client, run, name))]
+    if len(refusals) == len(names):
+        raise refusals[0]
+
+
+async def _probe_one(client: Client, run: Run, name: str) -> MeasurementError | None:
+    """Send one request and return its refusal. Raises MeasurementError for any other answer that is not right."""
+    path, body = request_body(
+        load_prompt_set(name),
+        0,
+        model=run.configuration.model,
+        salt=f"probe/{run.configuration.configuration_id}/{run.repeat}",
+        repetitions=1,
+        output_tokens=PROBE_TOKENS,
+    )
+    try:
+        answer = await post_json(client, path, body)
+        tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
+    except EngineError as error:
+        cause = f"the first request: {error}"
+        if isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status):
+            return MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)
+        raise MeasurementError(
+            category="crashed_serving", phase="first_request", retryable=True, cause=cause
+        ) from error
+    except (KeyError, IndexError, TypeError) as error:
+        cause = f"the first request: {path} answered without usage"
+        raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause) from error
+    if (tokens, reason) != (PROBE_TOKENS, "length"):
+        cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
+        raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)
+    return None

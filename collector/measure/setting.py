@@ -26,19 +26,26 @@ _EMULATES = "the embedded engine EMULATES the plan's hardware. Its rows are not 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """Time, host and chance of a sweep. `salt` makes its prompts unlike those of any other."""
+    """Time, host and chance of a sweep. `salt` makes its prompts unlike those of any other.
+
+    `run` takes the work and the virtual time (s) at which it goes on; real time asks nobody.
+    """
 
     clock: Clock
     host: Host
     boot_id: str
     salt: str
-    run: Callable[[Coroutine[Any, Any, None]], None]
+    run: Callable[[Coroutine[Any, Any, None], float], None]
 
 
 def setting_of(kind_name: str, plan: Plan) -> Setting:
     if kind_name != "emulated":
         return Setting(
-            clock=SystemClock(), host=read_host(), boot_id=read_boot_id(), salt=secrets.token_hex(8), run=asyncio.run
+            clock=SystemClock(),
+            host=read_host(),
+            boot_id=read_boot_id(),
+            salt=secrets.token_hex(8),
+            run=lambda work, _: asyncio.run(work),
         )
     return Setting(
         clock=virtual.VirtualClock(),

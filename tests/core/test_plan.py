@@ -500,6 +500,11 @@ WRONG: dict[str, Wrong] = {
         "p.yaml, line 1: plan: found 2 (int), allowed: 1",
         by_shape=True,
     ),
+    "a campaign whose name the site uses": Wrong(
+        [("campaign: small", "campaign: index")],
+        "p.yaml, line 2: campaign: found 'index' (str), expected any name but index and published, "
+        "which data/ and the site use themselves",
+    ),
     "a campaign that is no folder": Wrong(
         [("campaign: small", "campaign: ../x")],
         "p.yaml, line 2: campaign: found '../x' (str), expected String should match pattern "

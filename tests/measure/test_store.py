@@ -110,5 +110,5 @@ def test_a_file_is_replaced_as_a_whole_and_a_line_appended_at_once(tmp_path: Pat
     append_durably(path, "two\n")
     assert path.read_text() == "one\ntwo\n"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
-    assert without_torn_tail("one\ntw") == "one\n"
-    assert without_torn_tail("tw") == ""
+    assert without_torn_tail(b"one\ntw") == b"one\n"
+    assert without_torn_tail(b"tw") == b""
