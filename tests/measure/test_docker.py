@@ -35,6 +35,7 @@ def test_a_sweep_in_containers_leaves_rows_and_a_log_and_no_container(
         ("1", "docker", IMAGE, []),
         ("4", "docker", IMAGE, []),
     ]
+    assert {row["image_digest"] for row in rows} == {DIGEST}
     assert "Application startup complete." in log_of(bench)
     assert engine.containers == {}
     assert len(engine.every) == 1
