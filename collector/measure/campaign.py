@@ -127,13 +127,14 @@ def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
     """Hold the rows against the plan and the host beside them."""
     plan, host = folder / "plan.yaml", folder / "host.json"
     try:
-        digest = plan_digest(plan.read_text(encoding="utf-8"))
+        plans = (plan, *sorted(folder.glob("plan-*.yaml")))
+        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in plans}
         host_id = stored_host(host).get("host_id")
     except (OSError, ValueError, DataError) as error:
         yield f"{folder}: plan or host cannot be read: {error}"
         return
     for what, path, others in (
-        ("plan", plan, [row.row_id for row in rows if row.plan_digest != digest]),
+        ("plan", plan, [row.row_id for row in rows if row.plan_digest not in digests]),
         ("host", host, [row.row_id for row in rows if row.host_id != host_id]),
     ):
         if others:
