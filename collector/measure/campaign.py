@@ -124,11 +124,10 @@ def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> It
 
 
 def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
-    """Hold the rows against the plan and the host beside them."""
+    """Hold the rows against the plans and the host beside them."""
     plan, host = folder / "plan.yaml", folder / "host.json"
     try:
-        plans = (plan, *sorted(folder.glob("plan-*.yaml")))
-        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in plans}
+        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in (plan, *folder.glob("plan-*.yaml"))}
         host_id = stored_host(host).get("host_id")
     except (OSError, ValueError, DataError) as error:
         yield f"{folder}: plan or host cannot be read: {error}"
