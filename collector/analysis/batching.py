@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from collector.analysis.compared import Pair
 from collector.analysis.figures import Labels
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, OFF
-from collector.analysis.quantity import Quantity, mean_of, printed, usable
-from collector.analysis.repeats import THROUGHPUT, Noise
+from collector.analysis.quantity import Quantity, mean_of, printed, printed_gain, usable
+from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.steps import ratio_between
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.core.speculative import synthetic_of
 
 TTFT = "ttft_mean_s"
 
@@ -121,6 +123,7 @@ def _extras(row: Row) -> tuple[bool, bool]:
 def _load(study: Study, model: str, like: Pair | None) -> list[Row]:
     """Return the comparable rows of a model under the load of a pair, or all of them where it has no pair."""
     own = [row for row in usable(study.rows, THROUGHPUT) if row.model == model]
+    own = [row for row in own if synthetic_of(row.speculative_config) is None]
     if like is None:
         return own
     return [row for row in own if all(getattr(row, name) == like[name] for name in _LOAD)]
@@ -162,13 +165,12 @@ def _printed(study: Study, model: str, noise: Noise) -> Batching | None:
         named = _CHANGE.fullmatch(figure.metric)
         if named and figure.labels.model == model and figure.section == "recommendations":
             low, high = (int(one) for one in named.groups())
-            change = printed(figure)
             return Batching(
                 labels=figure.labels,
                 stages=(),
                 low=low,
                 high=high,
-                change=change,
-                pays=change.value > noise.percent,
+                change=printed(figure),
+                pays=noise.side(printed_gain(figure)) > 0,
             )
     return None

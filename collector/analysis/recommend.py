@@ -1,6 +1,6 @@
 """What to set, by rules that are data: the first rule that holds gives the verdict, and its rows prove it.
 
-A rule looks at the ratios of one pair, each of them a gain, a loss or within noise (repeats.Noise), and at how
+A rule looks at the ratios of one pair, each of them a gain, a loss or within noise (noise.Noise), and at how
 many draft tokens were accepted. It knows nothing of models or of hardware.
 """
 
@@ -14,10 +14,10 @@ from collector.analysis.acceptance import acceptance, acceptance_elsewhere, acce
 from collector.analysis.batching import Batching, Choice, batching, choices
 from collector.analysis.compared import Pair
 from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION, Factor
 from collector.analysis.panels import pairs_of, panels
 from collector.analysis.quantity import Quantity
-from collector.analysis.repeats import Noise, noise_of, repeat_error
 from collector.analysis.study import Study
 from collector.core.rows import Row
 
@@ -172,7 +172,7 @@ def _ratio_at(judged: Judged, concurrency: int) -> float:
 
 def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
     """Return what counts as noise and the advice for each model, in the order of their names."""
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     rows = {row.row_id: row for row in study.rows}
     found = {factor.name: panels(study.pairs(factor)) for factor in (SPECULATION, KV_CACHE, NVLINK)}
 

@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment
 
 from collector.analysis.figures import Figure, recomputed
+from collector.analysis.noise import ERROR_SHARE, LEAST_EFFECT, LEAST_REPEATS, NOISE_MULTIPLE, UNKNOWN_ERROR
 from collector.analysis.pairing import OFF
-from collector.analysis.repeats import NOISE_MULTIPLE
 from collector.analysis.scope import Open, left_open
 from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
@@ -77,6 +77,10 @@ def _method(published: Published | None) -> dict[str, Any]:
         "NVLINK_BYTES_PER_TOKEN": NVLINK_BYTES_PER_TOKEN,
         "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
+        "ERROR_SHARE": ERROR_SHARE,
+        "LEAST_EFFECT": LEAST_EFFECT,
+        "LEAST_REPEATS": LEAST_REPEATS,
+        "UNKNOWN_ERROR": UNKNOWN_ERROR,
     }
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from collector.analysis.batching import Batching, Choice, batching, choices
-from collector.analysis.repeats import noise_of
+from collector.analysis.noise import noise_of
 from collector.analysis.speculation import pairs
 from collector.core.rows import Row
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
-NOISE = noise_of(None)
+NOISE = noise_of(study_of())
 FP8 = {"kv_cache_dtype": "fp8_e5m2"}
 
 
