@@ -124,7 +124,7 @@ def test_the_example_of_the_plan_document_is_a_plan() -> None:
 
 def test_no_file_names_a_path_of_a_machine_or_a_registry() -> None:
     """Tracked text must work on any machine. The caches are those inside vLLM's image."""
-    places = r"(?<![\w/])/(?:work|farm|root(?!/\.cache/))/"
+    places = r"(?<![\w/])/(?:work|farm|root(?!/\.cache\b))/"
     wrong = re.compile(rf"{places}|(?:files|index)\.python\w+\.org|--(?:extra-)?index-url")
     found = []
     for path in ROOT.rglob("*"):
