@@ -11,9 +11,20 @@ from collections.abc import Sequence
 
 from collector import __version__
 from collector.core.errors import UserError
-from collector.verbs import build, check, compare, diagnose, emulate, plan, recompute, status, sweep
+from collector.verbs import (  # noqa: A004
+    build,
+    check,
+    compare,
+    diagnose,
+    emulate,
+    next,
+    plan,
+    recompute,
+    status,
+    sweep,
+)
 
-VERBS = (plan, sweep, status, check, recompute, diagnose, compare, build, emulate)
+VERBS = (plan, sweep, status, next, check, recompute, diagnose, compare, build, emulate)
 
 WRONG_USE = 2
 

@@ -17,9 +17,20 @@ from collector.core.rows import Row, comparable
 
 #: mean, least, most: of the column `of` over the rows. ratio: mean over the rows ÷ mean over the base rows.
 #: gain: 100 × (ratio − 1). difference: mean − mean of the base. pooled: sum ÷ sum of the two columns in `of`.
+#: acceptance: (ratio − 1) ÷ the k of the rows.
 #: published: printed elsewhere, ids are figure ids. published_gain, published_ratio: the one from the other.
 By = Literal[
-    "mean", "least", "most", "ratio", "gain", "difference", "pooled", "published", "published_gain", "published_ratio"
+    "mean",
+    "least",
+    "most",
+    "ratio",
+    "gain",
+    "difference",
+    "pooled",
+    "acceptance",
+    "published",
+    "published_gain",
+    "published_ratio",
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from collector.core.configuration import (
     Run,
     Stage,
     content_id,
+    plan_digest,
     row_id,
 )
 from collector.core.errors import PlanError, close_words
@@ -48,20 +48,24 @@ def parse_plan(text: str, name: str) -> Plan:
     file, tree = read_plan_text(text, name)
     builder = _Builder(file=file, tree=tree, name=name)
     runs = tuple(_ordered(file.repeats, tuple(builder.configurations_with_stages())))
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Plan(
         campaign=file.campaign,
         about=file.about,
-        digest=digest,
+        digest=plan_digest(text),
+        continues=file.continues,
         engine=file.engine,
         limits=file.limits,
         runs=runs,
     )
 
 
-def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Stage, ...]], ...]) -> Iterator[Run]:
+#: A stage and how often it is measured.
+Repeated = tuple[Stage, int]
+
+
+def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Repeated, ...]], ...]) -> Iterator[Run]:
     """Put configurations and repeats in the order of the plan; a repeat is an engine start of its own."""
-    rounds = range(1, repeats.count + 1)
+    rounds = range(1, max((count for _, stages in cells for _, count in stages), default=0) + 1)
     if repeats.order == "listed":
         order = [(cell, repeat) for cell in cells for repeat in rounds]
     else:
@@ -71,7 +75,10 @@ def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Stage, ..
             if repeats.order == "shuffled":
                 random.Random(f"{repeats.seed}/{repeat}").shuffle(block)  # noqa: S311  # an order, not a secret
             order += [(cell, repeat) for cell in block]
-    return (Run(configuration=c, repeat=repeat, stages=stages) for (c, stages), repeat in order)
+    for (configuration, stages), repeat in order:
+        due = tuple(stage for stage, count in stages if repeat <= count)
+        if due:
+            yield Run(configuration=configuration, repeat=repeat, stages=due)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +89,7 @@ class _Builder:
     tree: Any
     name: str
 
-    def configurations_with_stages(self) -> Iterator[tuple[Configuration, tuple[Stage, ...]]]:
+    def configurations_with_stages(self) -> Iterator[tuple[Configuration, tuple[Repeated, ...]]]:
         self._check_sources()
         seen: dict[str, Path] = {}
         for path, factors in self._entries():
@@ -194,17 +201,17 @@ class _Builder:
 
     # --- stages --------------------------------------------------------------------------------------
 
-    def _stages(self, factors: Factors, configuration: Configuration) -> tuple[Stage, ...]:
+    def _stages(self, factors: Factors, configuration: Configuration) -> tuple[Repeated, ...]:
         stages = [
-            stage
+            (stage, block.repeats or self.file.repeats.count)
             for index, block in enumerate(self.file.stages)
             if block.only is None or any(self._matches(factors, one) for one in block.only)
             for stage in self._block(block, index, configuration)
         ]
         if not stages:
             raise self._error(("stages",), f"no stage applies to the configuration {configuration.label!r}")
-        cells = [row_id(configuration, stage, 1) for stage in stages]
-        for index, stage in enumerate(stages):
+        cells = [row_id(configuration, stage, 1) for stage, _ in stages]
+        for index, (stage, _) in enumerate(stages):
             if cells.index(cells[index]) < index:
                 raise self._error(("stages",), f"{configuration.label!r} gets twice: {stage.label}")
         return tuple(stages)

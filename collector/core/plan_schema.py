@@ -147,6 +147,7 @@ class Stages(Part):
     only: OneOrMany[Factors] | None = Field(
         None, description="Run these stages only in configurations that match one of these"
     )
+    repeats: Positive | None = Field(None, description="How often these stages are measured; repeats.count if absent")
 
 
 class Repeats(Part):
@@ -173,6 +174,9 @@ class PlanFile(Part):
         description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
     )
     about: str = Field("", description="One sentence on what is asked")
+    continues: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")] | None = Field(
+        None, description="Digest of the plan that began this campaign: these cells are added to it"
+    )
     engine: Engine = Field(default_factory=Engine)
     models: dict[str, Model] = Field(min_length=1, description="Name to model")
     speculation: dict[str, SpeculativeConfig] = Field(

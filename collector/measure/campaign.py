@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.core.codec import cells_of, from_csv
+from collector.core.configuration import Plan
 from collector.core.errors import DataError, UserError
 from collector.core.failures import CATEGORIES, PHASES
+from collector.core.plan import parse_plan
 from collector.core.record import make_row
 from collector.core.rows import PROVENANCES, Failure, Position, Row
 from collector.core.schema import data_package
@@ -42,6 +44,15 @@ def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]
         from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
         from_csv(Position, texts["positions.csv"], str(folder / "positions.csv")),
     )
+
+
+def read_plans(folder: Path) -> tuple[Plan, ...]:
+    """Read the plan that began a campaign and those that continued it, in the order of their names."""
+    paths = [folder / "plan.yaml", *sorted(folder.glob("plan-*.yaml"))]
+    try:
+        return tuple(parse_plan(path.read_text(encoding="utf-8"), str(path)) for path in paths)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{folder}: its plan cannot be read: {error}") from error
 
 
 def recomputed(folder: Path, rows: list[Row]) -> tuple[list[Row], list[Position]]:

@@ -28,7 +28,7 @@ class Setting:
     host: Host
     boot_id: str
     salt: str
-    run: Callable[[Coroutine[Any, Any, None]], None]
+    run: Callable[[Coroutine[Any, Any, Plan]], Plan]
 
 
 def setting_of(kind_name: str, plan: Plan) -> Setting:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from collector.core.codec import from_csv, header_line, line_of, to_csv
-from collector.core.configuration import Plan
+from collector.core.configuration import Plan, plan_digest
 from collector.core.errors import DataError, UserError
 from collector.core.rows import Failure, Position, Row
 from collector.core.schema import data_package
@@ -69,7 +69,7 @@ def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[S
     with lock:
         _lock(lock.fileno(), folder)
         try:
-            _settle_plan(folder, plan_text)
+            _settle_plan(folder, plan, plan_text)
             _settle_host(folder, host)
             package = json.dumps(data_package(plan.campaign, plan.about), ensure_ascii=False, indent=2) + "\n"
             write_atomically(folder / "datapackage.json", package.encode())
@@ -91,15 +91,26 @@ def _lock(descriptor: int, folder: Path) -> None:
         raise UserError(f"{folder}: another sweep is running there; wait for it or end it") from None
 
 
-def _settle_plan(folder: Path, text: str) -> None:
+def _settle_plan(folder: Path, plan: Plan, text: str) -> None:
+    """Keep the plan with the rows: the one that begins the campaign, and each that says it continues that one."""
     path = folder / "plan.yaml"
-    if not path.exists():
-        write_atomically(path, text.encode())
-    elif path.read_text(encoding="utf-8") != text:
+    stored = path.read_text(encoding="utf-8") if path.exists() else None
+    if stored == text:
+        return
+    if plan.continues is None and stored is not None:
         raise UserError(
             f"{path}: this campaign was begun with another plan; give the changed plan a campaign name of its own, "
-            "or sweep the stored plan to go on"
+            f"sweep the stored plan to go on, or add cells by a plan with `continues: {plan_digest(stored)}` "
+            "(`collector next` writes one)"
         )
+    if plan.continues is not None and (stored is None or plan.continues != plan_digest(stored)):
+        found = "there is no campaign yet" if stored is None else f"its plan's digest is {plan_digest(stored)}"
+        raise UserError(
+            f"{path}: the plan continues {plan.continues}, but {found}; name the campaign's folder with --out, "
+            "or let `collector next` write the plan again"
+        )
+    name = path.name if plan.continues is None else f"plan-{plan.digest}.yaml"
+    write_atomically(folder / name, text.encode())
 
 
 def _settle_host(folder: Path, host: Host) -> None:

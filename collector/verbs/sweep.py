@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from collector.core.configuration import Plan
+from collector.core.configuration import Plan, row_id
 from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
@@ -23,6 +23,7 @@ from collector.measure.journal import INTERRUPTED, Journal
 from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
 from collector.measure.sweep import Job, sweep, unfinished
+from collector.measure.until import BREAK_EVEN, sweep_until_break_even
 from collector.verbs.files import read_text
 
 INTERRUPTED_EXIT = 130
@@ -34,6 +35,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--engine", choices=ENGINE_KINDS, help="engine kind instead of the plan's")
     parser.add_argument("--out", type=Path, default=Path("data"), help="folder of campaigns (default: data)")
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed by a fault of the moment")
+    parser.add_argument(
+        "--until", choices=[BREAK_EVEN], help="add stages until every break-even lies within one step of concurrency"
+    )
     parser.set_defaults(run=run)
 
 
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         )
         try:
             with _told(console, job) as told:
-                setting.run(_interruptible(told))
+                job = replace(job, plan=setting.run(_interruptible(told, args.until)))
         except asyncio.CancelledError:
             log.note(INTERRUPTED)
             console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")
@@ -98,18 +102,27 @@ def _told(console: Console, job: Job) -> Iterator[Job]:
         yield replace(job, tell=tell)
 
 
-async def _interruptible(job: Job) -> None:
-    """Sweep until done, or until Ctrl-C, SIGTERM or a closed terminal: then the engine is ended, rows stay."""
+async def _interruptible(job: Job, until: str | None) -> Plan:
+    """Sweep until done, or until Ctrl-C, SIGTERM or a closed terminal: then the engine is ended, rows stay.
+
+    Return the plan with the stages that were added to it.
+    """
     task = asyncio.current_task()
     if task is not None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    if until == BREAK_EVEN:
+        return await sweep_until_break_even(job)
     await sweep(job)
+    return job.plan
 
 
 def _summary(job: Job) -> str:
     marked = sum(bool(row.checks) for row in job.store.rows)
-    parts = [f"{len(job.store.rows)} of {_cells(job.plan)} rows in {job.store.folder}"]
+    cells = {row_id(run.configuration, stage, run.repeat) for run in job.plan.runs for stage in run.stages}
+    have = len(cells & job.store.row_ids)
+    parts = [f"{have} of {len(cells)} rows in {job.store.folder}"]
+    parts += [f"{len(job.store.rows) - have} more from other plans"] if len(job.store.rows) > have else []
     parts += [f"{marked} with failed checks"] if marked else []
     failures = len(unfinished(job))
     parts += [f"{failures} configuration{'s' if failures > 1 else ''} failed"] if failures else []
