@@ -20,7 +20,8 @@ BASE_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
 }
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
+#: A variable that is left for whoever runs the command.
+VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
 #: What means something to a shell inside double quotes, but for a variable as above.
 _ACTIVE = re.compile(r'[\\"`]|\$(?!\{[A-Za-z_]\w*\})', re.ASCII)
 
@@ -34,7 +35,7 @@ def expander(variables: Mapping[str, str], where: str) -> Callable[[str], str]:
             raise PlanError(f"{where}: ${{{name}}} is not set; export {name} before the sweep")
         return variables[name]
 
-    return lambda text: _VARIABLE.sub(value, text)
+    return lambda text: VARIABLE.sub(value, text)
 
 
 def unchanged(text: str) -> str:
@@ -88,16 +89,16 @@ def shown_command(configuration: Configuration, command: list[str], port: int | 
         name: HIDDEN if is_secret_name(name) and not value.startswith("${") else value
         for name, value in configuration.environment
     }
-    words = [f"{name}={_quote(value)}" for name, value in sorted(environment.items())]
-    words += [_quote(one) for one in command]
+    words = [f"{name}={quoted(value)}" for name, value in sorted(environment.items())]
+    words += [quoted(one) for one in command]
     arguments = serve_arguments(configuration, port=port or 0)
     if port is None:
         arguments[arguments.index("--port") + 1] = "PORT"
-    return redact(" ".join(words + [_quote(one) for one in arguments]))
+    return redact(" ".join(words + [quoted(one) for one in arguments]))
 
 
-def _quote(word: str) -> str:
+def quoted(word: str) -> str:
     """Quote for the shell, but let it expand ${NAME}, whatever stands in the variable."""
-    if not _VARIABLE.search(word):
+    if not VARIABLE.search(word):
         return shlex.quote(word)
     return '"' + _ACTIVE.sub(r"\\\g<0>", word) + '"'

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.analysis import acceptance, noise, recommend
-from collector.analysis.batching import TTFT_TARGETS_S, Batching, Choice
+from collector.analysis.batching import Batching, Choice
+from collector.analysis.latency import TTFT_TARGETS_S
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.study import Study
@@ -128,7 +129,7 @@ def limits() -> dict[str, Any]:
         "analysis.noise.UNKNOWN_ERROR": noise.UNKNOWN_ERROR,
         "analysis.noise.ERROR_SHARE": noise.ERROR_SHARE,
         "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
-        "analysis.batching.TTFT_TARGETS_S": TTFT_TARGETS_S,
+        "analysis.latency.TTFT_TARGETS_S": TTFT_TARGETS_S,
     }
 
 

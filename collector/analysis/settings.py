@@ -1,0 +1,139 @@
+"""What to paste: for each model and load the configuration to serve with, as its own row has it.
+
+A setting holds for the concurrencies at which it was chosen. Where speculation gains at some and loses at others, the
+schedule that its ratios suggest stands beside it: a prediction until it is measured itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from collector.analysis.batching import LOAD, Choice, choice
+from collector.analysis.noise import Noise
+from collector.analysis.pairing import OFF, sortable
+from collector.analysis.quantity import usable
+from collector.analysis.repeats import THROUGHPUT
+from collector.analysis.schedule import Suggested, suggestions
+from collector.analysis.study import Study
+from collector.core.configuration import Configuration
+from collector.core.rows import Row
+from collector.core.serving import Serving, serving_of
+
+#: no_flags: published figures, whose flags nobody printed. alone: nothing to compare the configuration with.
+Missing = Literal["no_flags", "alone"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One configuration to serve with. `choices`: by rising concurrency, what it was chosen by at each."""
+
+    choices: tuple[Choice, ...]
+    serving: Serving
+    limited: bool = False  # max_num_seqs is lower than measured: at higher concurrency another one was chosen
+    suggested: Suggested | None = None  # the schedule put into it, which nobody has measured
+
+    @property
+    def row(self) -> Row:
+        return self.choices[-1].row
+
+    @property
+    def concurrencies(self) -> tuple[int, ...]:
+        return tuple(one.concurrency for one in self.choices)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the rows that prove it."""
+        own = [name for one in self.choices for name in one.throughput.ids]
+        return tuple(dict.fromkeys([*own, *(self.suggested.ids if self.suggested else ())]))
+
+    @property
+    def file(self) -> str:
+        """Return what its files are called, without a suffix."""
+        limit = f"-seqs-{self.serving.option('max-num-seqs')}" if self.limited else ""
+        return f"{self.serving.configuration_id}{limit}{'-schedule' if self.suggested else ''}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """A model under one load: what to set, or why nothing can be said."""
+
+    model: str
+    known: tuple[tuple[str, Any], ...]  # batching.LOAD
+    concurrencies: tuple[int, ...]
+    settings: tuple[Setting, ...]
+    missing: Missing | None = None
+
+    def __getitem__(self, column: str) -> Any:
+        return dict(self.known)[column]
+
+
+def loads(study: Study, noise: Noise, configurations: Mapping[str, Configuration] | None = None) -> tuple[Load, ...]:
+    """Return every load of every model; `configurations` by id, where the plan is stored."""
+    suggested = suggestions(study)
+    grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in _linked(usable(study.rows, THROUGHPUT)):
+        if row.system_throughput_tok_s:
+            grouped[row.model, *(getattr(row, name) for name in LOAD)].append(row)
+    return tuple(
+        _load(model, known, grouped[model, *known], noise, suggested, configurations or {})
+        for model, *known in sorted(grouped, key=sortable)
+    )
+
+
+def _linked(rows: Sequence[Row]) -> list[Row]:
+    """Leave out what was measured with NVLink off where the same model was measured with it on."""
+    linked = {row.model for row in rows if row.nvlink != OFF}
+    return [row for row in rows if row.nvlink != OFF or row.model not in linked]
+
+
+def _load(
+    model: str,
+    known: Sequence[Any],
+    rows: Sequence[Row],
+    noise: Noise,
+    suggested: Iterable[Suggested],
+    configurations: Mapping[str, Configuration],
+) -> Load:
+    by_stage: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_stage[row.concurrency].append(row)
+    compared = [one for at in sorted(by_stage) if (one := choice(by_stage[at], noise)).considered > 1]
+    grouped: dict[str, list[Choice]] = defaultdict(list)
+    for one in compared:
+        grouped[one.row.configuration_id].append(one)
+    found = [_setting(own, compared[-1].concurrency, configurations) for own in grouped.values()]
+    scheduled = [one for setting in found for one in _scheduled(setting, suggested, configurations)]
+    return Load(
+        model=model,
+        known=tuple(zip(LOAD, known, strict=True)),
+        concurrencies=tuple(one.concurrency for one in compared),
+        settings=(*found, *scheduled),
+        missing=None if found else "alone",
+    )
+
+
+def _setting(own: Sequence[Choice], highest: int, configurations: Mapping[str, Configuration]) -> Setting:
+    """What was not chosen at the highest concurrency may not get there."""
+    row, last = own[-1].row, own[-1].concurrency
+    limited = last < highest and (row.max_num_seqs is None or last < row.max_num_seqs)
+    serving = serving_of(row, configurations.get(row.configuration_id), max_num_seqs=last if limited else None)
+    return Setting(choices=tuple(own), serving=serving, limited=limited)
+
+
+def _scheduled(
+    setting: Setting, suggested: Iterable[Suggested], configurations: Mapping[str, Configuration]
+) -> list[Setting]:
+    """Return the setting with the schedule that was suggested from its own rows, for any concurrency."""
+    row = setting.row
+    own = [one for one in suggested if row.row_id in one.ids and row.speculation != OFF]
+    return [
+        Setting(
+            choices=setting.choices,
+            serving=serving_of(row, configurations.get(row.configuration_id), speculative_config=one.config),
+            suggested=one,
+        )
+        for one in own[:1]
+    ]
