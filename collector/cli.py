@@ -19,12 +19,13 @@ from collector.verbs import (  # noqa: A004
     emulate,
     next,
     plan,
+    recommend,
     recompute,
     status,
     sweep,
 )
 
-VERBS = (plan, sweep, status, next, check, recompute, diagnose, compare, build, emulate)
+VERBS = (plan, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
 
 WRONG_USE = 2
 

@@ -37,7 +37,7 @@ def pages(
     compared = published_page(published, records, language)
     found["published.md"] = environment.get_template("published.md.j2").render(**compared)
     strict, words = strict_environment(loader, language), Words(language)
-    studies = (*listed, *([_study(published)] if published else []))
+    studies = (*listed, *([published_study(published)] if published else []))
     found |= home(studies, words, strict)
     for study in studies:
         own = article(study, words, strict)
@@ -50,7 +50,8 @@ def pages(
     return found | reference_pages(studies, published, words, strict)
 
 
-def _study(published: Published) -> Study:
+def published_study(published: Published) -> Study:
+    """Return the figures published elsewhere as a study."""
     return Study(
         name=PUBLISHED,
         figures=published.figures,
