@@ -19,6 +19,7 @@ from collector.analysis.quantity import Quantity, pooled_of, printed
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.prompt_names import PROMPT_SETS
 from collector.core.rows import Position, Row, comparable
+from collector.core.speculative import is_plain
 
 #: What tells one drafter from another.
 OF_DRAFTER = ("provenance", "model", "model_path", "model_revision", "engine_version", *SPECULATING)
@@ -74,7 +75,7 @@ def drafters(study: Study) -> list[Drafter]:
 def _measured(rows: Iterable[Row]) -> list[Drafter]:
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        if row.speculation != OFF:
+        if row.speculation != OFF and is_plain(row.speculative_config):
             grouped[tuple(getattr(row, name) for name in OF_DRAFTER)].append(row)
     return [_drafter(known, members) for known, members in grouped.items()]
 

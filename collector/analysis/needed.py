@@ -1,34 +1,44 @@
 """Break-even acceptance: how many tokens a step would have to yield for speculation to pay, against what prompts give.
 
-In system throughput (step_time.py), on ÷ off = tokens per step ÷ step time × requests decoding. The last two, step
-time and waiting, hardly depend on how many drafts are accepted: the same positions are verified whatever comes of
-them. So speculation breaks even at
+By step_time.py, on ÷ off of system throughput = tokens per step ÷ step time × requests decoding, and without
+speculation a step yields one token. So speculation breaks even at
 
-    tokens per step needed = step time (on ÷ off) ÷ requests decoding (on ÷ off)
-                           = tokens per step (on) ÷ ratio of system throughputs
+    tokens per step needed = step time (on ÷ off) ÷ requests decoding (on ÷ off, at break-even)
 
-since without speculation a step yields exactly one token; and the acceptance needed, of the drafted tokens, is
-(tokens per step needed − 1) ÷ k. It is a prediction as far as it leaves the measured acceptance behind; a run with
-synthetic acceptance (rejection_sample_method) measures it.
+Step time hardly depends on how many drafts are accepted: the same positions are verified whatever comes of them. The
+factor of waiting does: a request that decodes faster spends a larger share of its time before its first token. What
+is kept as measured is therefore the time of a request outside of decoding, with C requests in flight, L output tokens
+each, throughput X and step time s:
+
+    outside = C L / X(on) − (L − 1) s(on) / tokens per step (on)
+    tokens per step needed = (L − 1) s(on) / (C L / X(off) − outside)
+
+and the acceptance needed, of the drafted tokens, is (tokens per step needed − 1) ÷ k. It is a lower bound, the lower
+the farther it leaves the measured acceptance behind: the fewer the steps, the larger the share of them that carry
+somebody else's prefill, which gets no rarer. A run with synthetic acceptance (rejection_sample_method) measures it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collector.analysis.compared import THROUGHPUT, Pair
-from collector.analysis.formula import formula_of, formula_ratio
+from collector.analysis.formula import columns_of, formula_of
 from collector.analysis.pairing import SAME_ENGINE, SPECULATING, key
-from collector.analysis.quantity import By, Quantity
-from collector.analysis.step_time import TOKENS
+from collector.analysis.quantity import Quantity, usable
+from collector.analysis.speculation import side
+from collector.analysis.step_time import STEP, TOKENS
 from collector.core.rows import Row, comparable
 
-#: Tokens per step on ÷ the ratio of throughputs, since tokens per step off is 1.
-NEEDED = f"{TOKENS}/{THROUGHPUT}"
-#: Of the same expression: (its ratio − 1) ÷ k.
-BY_ACCEPTANCE: By = "acceptance"
+#: Seconds of a request in all, and those in which it decodes.
+WHOLE = f"concurrency*output_tokens/{THROUGHPUT}"
+DECODES = f"(output_tokens-1)*{STEP}/{TOKENS}"
+#: Halvings of a share between 0 and 1, and the digits of a rate in a plan.
+BISECTIONS = 40
+RATE_DIGITS = 4
+OUTSIDE = f"{WHOLE}-{DECODES}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +54,17 @@ class At:
     @property
     def possible(self) -> bool:
         return self.acceptance is None or self.acceptance.value <= 1
+
+    @property
+    def rates(self) -> list[float]:
+        """Return the acceptance by position, unconditional, that would yield as much; [] where none would.
+
+        Each position is as likely as the one before. Giving the engine the mean length alone would have all requests
+        proceed alike, end at once and wait for each other's prefill, as those with real drafts do not.
+        """
+        if self.acceptance is None or not self.possible:
+            return []
+        return geometric(self.needed.value - 1, round((self.needed.value - 1) / self.acceptance.value))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +89,7 @@ def needed(pair: Pair, rows: Iterable[Row]) -> Needed | None:
     stages = []
     for point in pair.measured:
         on, off = ([known[one] for one in ids if one in known] for ids in (point.row_ids_on, point.row_ids_off))
-        wanted, delivered = formula_ratio(on, off, NEEDED), formula_of(on, TOKENS)
+        wanted, delivered = _needed(on, off), formula_of(on, TOKENS)
         if wanted is None or delivered is None:
             continue
         stages.append(
@@ -83,10 +104,27 @@ def needed(pair: Pair, rows: Iterable[Row]) -> Needed | None:
     return Needed(pair=pair, stages=tuple(stages), kinds=kinds) if stages else None
 
 
-def _acceptance(wanted: Quantity, k: int | None) -> Quantity | None:
-    if not k:
+def _needed(on: Sequence[Row], off: Sequence[Row]) -> Quantity | None:
+    kept = usable(on, *columns_of(OUTSIDE))
+    whole, outside = formula_of(off, WHOLE), formula_of(kept, OUTSIDE)
+    step = formula_of(kept, f"(output_tokens-1)*{STEP}")
+    if whole is None or outside is None or step is None or whole.value <= outside.value:
         return None
-    return Quantity(value=(wanted.value - 1) / k, by=BY_ACCEPTANCE, of=wanted.of, ids=wanted.ids, base=wanted.base)
+    value = step.value / (whole.value - outside.value)
+    return Quantity(value=value, by="needed", of=OUTSIDE, ids=outside.ids, base=whole.ids)
+
+
+def _acceptance(wanted: Quantity, k: int | None) -> Quantity | None:
+    return replace(wanted, value=(wanted.value - 1) / k, by="needed_acceptance") if k else None
+
+
+def geometric(accepted: float, k: int) -> list[float]:
+    """Return k rates, each the same share of the one before, that add up to `accepted` tokens a draft."""
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):
+        share = (low + high) / 2
+        low, high = (share, high) if sum(share**position for position in range(1, k + 1)) < accepted else (low, share)
+    return [round(low**position, RATE_DIGITS) for position in range(1, k + 1)]
 
 
 def _kinds(pair: Pair, rows: dict[str, Row]) -> dict[str, Quantity]:
@@ -103,3 +141,8 @@ def _kinds(pair: Pair, rows: dict[str, Row]) -> dict[str, Quantity]:
 
 def _ordered(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row.row_id)
+
+
+def loses(pair: Pair) -> bool:
+    """Whether there is a loss at any concurrency: elsewhere nobody asks what speculation would need."""
+    return any(side(point.ratio) < 0 for point in pair.measured if point.ratio is not None)

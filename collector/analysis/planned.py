@@ -62,3 +62,17 @@ class Planned:
     def never_starts(self, configuration: Configuration) -> bool:
         failures = self.study.failures
         return any(one.configuration_id == configuration.configuration_id and not one.row_id for one in failures)
+
+
+def _weight(pair: Pair) -> tuple[int, float]:
+    """Return what makes a setting the one to decide about: its concurrencies, then its highest throughput."""
+    sides = [side for point in pair.points for side in (point.on_tok_s, point.off_tok_s) if side]
+    return len(pair.measured), max(sides, default=0.0)
+
+
+def leading(pairs: Iterable[Pair]) -> list[Pair]:
+    """Return one pair of each model and way of speculating, the weightiest first."""
+    found: dict[object, Pair] = {}
+    for pair in sorted(pairs, key=_weight, reverse=True):
+        found.setdefault((pair["model"], pair.get("speculation"), pair.get("num_speculative_tokens")), pair)
+    return list(found.values())

@@ -18,18 +18,18 @@ from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.cost import Cost, cost_of
 from collector.analysis.narrowing import narrowing
 from collector.analysis.needed import needed
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
-from collector.analysis.planned import Planned
+from collector.analysis.planned import Planned, leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import advice
-from collector.analysis.repeats import Noise, noise_of, repeat_error
 from collector.analysis.schedule import Ranges, is_pure, measured, suggestions
 from collector.analysis.study import Study
 from collector.core.configuration import Plan
 from collector.core.follow_up import Wanted, configuration_with
 from collector.core.prompt_names import GENERAL_SETS
 from collector.core.rows import Row
-from collector.core.speculative import SAMPLER, SYNTHETIC, SYNTHETIC_LENGTH
+from collector.core.speculative import SAMPLER, SYNTHETIC, SYNTHETIC_RATES
 
 Kind = Literal["withheld", "partner", "bracket", "repeat", "schedule", "acceptance"]
 #: A verdict that is missing, a ratio, the place of a break-even, how sure an effect is, then what is only predicted.
@@ -80,7 +80,7 @@ class _Campaign(Planned):
 def proposals(study: Study, plans: Sequence[Plan]) -> list[Proposal]:
     """Return what to measure next, what decides most first; [] where nothing is open."""
     campaign = _Campaign(study=study, plans=plans)
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     made: dict[Kind, Iterable[Proposal]] = {
         "withheld": _withheld(campaign),
         "partner": _partners(campaign),
@@ -101,20 +101,6 @@ def _pair_ids(pair: Pair) -> tuple[str, ...]:
     return tuple(name for point in pair.points for name in _ids(point))
 
 
-def _weight(pair: Pair) -> tuple[int, float]:
-    """Return what makes a setting the one to decide about: its concurrencies, then its highest throughput."""
-    sides = [side for point in pair.points for side in (point.on_tok_s, point.off_tok_s) if side]
-    return len(pair.measured), max(sides, default=0.0)
-
-
-def _leading(pairs: Iterable[Pair]) -> list[Pair]:
-    """Return one pair of each model and way of speculating, the weightiest first."""
-    found: dict[object, Pair] = {}
-    for pair in sorted(pairs, key=_weight, reverse=True):
-        found.setdefault((pair["model"], pair.get("speculation"), pair.get("num_speculative_tokens")), pair)
-    return list(found.values())
-
-
 def _repeated(pair: Pair) -> int:
     """Return how often a pair's points were measured, at most."""
     return max((min(point.n_on, point.n_off) for point in pair.measured), default=1)
@@ -122,7 +108,7 @@ def _repeated(pair: Pair) -> int:
 
 def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
     """Halve the widest brackets."""
-    found = [one for pair in _leading(campaign.pure) if (one := narrowing(pair, campaign.cells))]
+    found = [one for pair in leading(campaign.pure) if (one := narrowing(pair, campaign.cells))]
     for one in sorted(found, key=lambda one: one.bracket.low / one.bracket.high):
         cells = [Wanted(configuration=c, stage=stage, repeats=_repeated(one.pair)) for c, stage in one.cells]
         yield campaign.proposal(
@@ -138,7 +124,7 @@ def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
 def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
     """Measure both sides on general prompts, at both ends of the load, where a drafter did nothing on its own."""
     judged = [one for found in advice(campaign.study)[1] for one in found.speculation if one.verdict == "withheld"]
-    for pair in _leading(one.pair for one in judged if is_pure(one.pair)):
+    for pair in leading(one.pair for one in judged if is_pure(one.pair)):
         own = [(point.concurrency, _ids(point)) for point in (pair.measured[0], pair.measured[-1])]
         known = {
             other["prompt_set"]
@@ -228,7 +214,7 @@ def _schedules(campaign: _Campaign) -> Iterator[Proposal]:
     """Measure the schedule that a pair suggests, at every concurrency of the pair."""
     suggested = {id(one.pair): one for one in suggestions(campaign.study)}
     done = {(one.pair["model"], one.pair.speculation) for one in measured(campaign.study)}
-    for pair in _leading(one.pair for one in suggested.values()):
+    for pair in leading(one.pair for one in suggested.values()):
         one = suggested[id(pair)]
         if (pair["model"], pair.speculation) in done:
             continue
@@ -243,17 +229,16 @@ def _schedules(campaign: _Campaign) -> Iterator[Proposal]:
 def _acceptances(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
     """Ask the engine for the acceptance at which a loss should end, at the lowest concurrency that loses."""
     known = {row.speculative_config for row in campaign.study.rows}
-    for pair in _leading(campaign.pure):
+    for pair in leading(campaign.pure):
         found = needed(pair, campaign.study.rows)
         losses = {point.concurrency for point in pair.measured if point.value and noise.side(point.value) < 0}
         at = next((one for one in found.stages if one.concurrency in losses and one.possible), None) if found else None
         point = pair.at(at.concurrency) if at else None
         if at is None or point is None or not _offers(campaign.rows[point.row_ids_on[0]]):
             continue
-        length = round(at.needed.value, 2)
         for configuration, stage in campaign.cells_at(point.row_ids_on):
             config = json.loads(configuration.speculative_config or "{}")
-            asked = configuration_with(configuration, config | {SAMPLER: SYNTHETIC, SYNTHETIC_LENGTH: length})
+            asked = configuration_with(configuration, config | {SAMPLER: SYNTHETIC, SYNTHETIC_RATES: at.rates})
             if asked.speculative_config not in known:
                 cells = [Wanted(configuration=asked, stage=stage, repeats=_repeated(pair))]
                 stages = (at.concurrency,)

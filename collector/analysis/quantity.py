@@ -17,7 +17,7 @@ from collector.core.rows import Row, comparable
 
 #: mean, least, most: of the column `of` over the rows. ratio: mean over the rows ÷ mean over the base rows.
 #: gain: 100 × (ratio − 1). difference: mean − mean of the base. pooled: sum ÷ sum of the two columns in `of`.
-#: acceptance: (ratio − 1) ÷ the k of the rows.
+#: needed: tokens a step, as analysis/needed.py makes them of rows and base. needed_acceptance: (that − 1) ÷ k.
 #: published: printed elsewhere, ids are figure ids. published_gain, published_ratio: the one from the other.
 By = Literal[
     "mean",
@@ -27,7 +27,8 @@ By = Literal[
     "gain",
     "difference",
     "pooled",
-    "acceptance",
+    "needed",
+    "needed_acceptance",
     "published",
     "published_gain",
     "published_ratio",

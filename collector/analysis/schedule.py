@@ -23,7 +23,7 @@ from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, ratio_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
-from collector.core.speculative import SAMPLER, SCHEDULE, TOKENS, k_at, schedule_of
+from collector.core.speculative import SCHEDULE, TOKENS, is_plain, k_at, schedule_of
 
 Ranges = tuple[tuple[int, int, int], ...]  # first batch size, last, k
 
@@ -70,6 +70,12 @@ class Measured:
     stages: tuple[At, ...]
 
     @property
+    def worst(self) -> Quantity | None:
+        """Return the lowest ratio to the better of both pure settings, at any concurrency."""
+        known = [side for one in self.stages for side in (one.over_off, one.over_on) if side]
+        return min(known, key=lambda one: one.value, default=None)
+
+    @property
     def idle(self) -> tuple[At, ...]:
         """Return the stages at k = 0 that tell what the drafter's remaining forward costs."""
         return tuple(one for one in self.stages if one.k == 0 and one.over_off)
@@ -83,16 +89,15 @@ def suggestions(study: Study) -> list[Suggested]:
     """Return a schedule for each method and setting where more than one k is the best one somewhere."""
     families: dict[Any, list[Pair]] = defaultdict(list)
     for pair in study.pairs(SPECULATION):
-        if pair.measured and is_pure(pair) and pair.get("speculative_config"):
+        if pair.measured and is_pure(pair) and pair.get("speculative_config") and pair.num_speculative_tokens:
             families[_family(pair)].append(pair)
     found = (_suggested(sorted(own, key=lambda pair: pair.num_speculative_tokens or 0)) for own in families.values())
     return [one for one in found if one]
 
 
 def is_pure(pair: Pair) -> bool:
-    """Whether a pair's drafts are a drafter's, as many in each step: no schedule, no acceptance asked for."""
-    config = json.loads(pair.get("speculative_config") or "{}")
-    return SCHEDULE not in config and SAMPLER not in config and pair.num_speculative_tokens is not None
+    """Whether a pair's drafts are a drafter's, as many in each step."""
+    return is_plain(pair.get("speculative_config"))
 
 
 def _family(pair: Pair) -> tuple[Any, ...]:

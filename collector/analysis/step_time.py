@@ -25,6 +25,7 @@ from collector.analysis.curves import OF_A_LOAD
 from collector.analysis.formula import columns_of, formula_of, formula_ratio
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, mean_of, usable
+from collector.analysis.schedule import is_pure
 from collector.analysis.speculation import EVEN_WITHIN, Verdict, verdict
 from collector.core.rows import Failure, Row
 
@@ -135,7 +136,8 @@ def cases(pairs: Iterable[Pair], part: Callable[[Pair, RatioPoint], Part]) -> li
 def cases_of(rows: Iterable[Row], failures: Iterable[Failure] = ()) -> list[Case]:
     """Return the cases among rows."""
     known = {row.row_id: row for row in rows}
-    return cases(compared(SPECULATION, known.values(), failures), lambda _, point: _part(point, known))
+    pairs = [one for one in compared(SPECULATION, known.values(), failures) if is_pure(one)]  # k in every step
+    return cases(pairs, lambda _, point: _part(point, known))
 
 
 def leading(found: Iterable[Case]) -> list[Case]:

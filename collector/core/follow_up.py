@@ -17,6 +17,7 @@ from collector.core.plan import parse_plan
 from collector.core.plan_schema import NvlinkOff, PlanFile
 from collector.core.plan_text import read_plan_text
 from collector.core.speculative import with_drafter
+from collector.core.window import WHOLE_STAGE
 
 #: What a plan that continues another one takes over as it stands.
 KEPT = ("plan", "campaign", "about", "engine", "models", "speculation", "nvlink_off", "limits")
@@ -151,6 +152,8 @@ def _load(one: Wanted) -> dict[str, Any]:
     if stage.prompt_tokens is not None:
         load["prompt_tokens"] = stage.prompt_tokens
     rounds = stage.warmup_requests // stage.concurrency
+    if stage.window != WHOLE_STAGE:
+        load["window"] = stage.window
     load["warm_up"] = {"rounds": rounds, "output_tokens": stage.warmup_output_tokens}
     return load | ({"repeats": one.repeats} if one.repeats > 1 else {})
 

@@ -14,6 +14,8 @@ from typing import Any
 SCHEDULE = "num_speculative_tokens_per_batch_size"
 TOKENS = "num_speculative_tokens"
 DRAFTER = "{drafter}"
+#: Methods without a drafter's forward: at k = 0 nothing of them is left to run.
+WITHOUT_FORWARD = ("ngram", "ngram_gpu", "suffix")
 SAMPLER, SYNTHETIC = "rejection_sample_method", "synthetic"
 SYNTHETIC_RATES, SYNTHETIC_LENGTH = "synthetic_acceptance_rates", "synthetic_acceptance_length"
 
@@ -27,6 +29,19 @@ def schedule_of(config: str | None) -> tuple[tuple[int, int, int], ...]:
     """Return the batch-size schedule of an object as JSON: first batch size, last, k; () where it has none."""
     ranges = json.loads(config).get(SCHEDULE, ()) if config and SCHEDULE in config else ()
     return tuple(sorted((first, last, k) for first, last, k in ranges))
+
+
+def synthetic_of(config: str | None) -> str | None:
+    """Return the tokens a step that an object as JSON asks for, as text; None where it asks for no acceptance."""
+    stated = json.loads(config) if config and SAMPLER in config else {}
+    if stated.get(SAMPLER) != SYNTHETIC:
+        return None
+    return f"{stated.get(SYNTHETIC_LENGTH) or 1 + sum(stated.get(SYNTHETIC_RATES, ())):.2f}"
+
+
+def is_plain(config: str | None) -> bool:
+    """Whether drafts are the drafter's own, as many in each step: no schedule, no acceptance asked for."""
+    return not schedule_of(config) and synthetic_of(config) is None
 
 
 def k_at(schedule: tuple[tuple[int, int, int], ...], batch: int) -> int:

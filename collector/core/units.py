@@ -128,6 +128,15 @@ FINDINGS: tuple[Metric, ...] = (
     Metric(column="draft_tokens", unit="tokens", better=None, digits=0, ko="초안 토큰", en="Draft tokens"),
     Metric(column="accepted_tokens", unit="tokens", better="higher", digits=0, ko="수용 토큰", en="Accepted tokens"),
     Metric(column="nvlink_traffic", unit="GiB", better=None, digits=1, ko="NVLink 전송량", en="NVLink traffic"),
+    Metric(
+        column="needed_acceptance",
+        unit="%",
+        better=None,
+        digits=1,
+        scale=100.0,
+        ko="필요한 수용률",
+        en="Acceptance needed",
+    ),
     Metric(column="factor", unit="×", better=None, digits=2, ko="배율", en="Ratio"),
     Metric(column="positions", unit="positions", better=None, digits=0, ko="검증한 위치", en="Positions verified"),
     Metric(

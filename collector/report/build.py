@@ -16,7 +16,7 @@ from collector.analysis.left_open import EMULATED
 from collector.core.codec import from_csv
 from collector.core.errors import DataError, UserError, close_words
 from collector.core.rows import Failure, Position, Row
-from collector.report.evidence import FILES, PUBLISHED_TABLES, described, stored_files
+from collector.report.evidence import CONTINUING, FILES, PUBLISHED_TABLES, described, stored_files
 from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published, parse_published
 from collector.report.words import LANGUAGES
@@ -119,6 +119,7 @@ def read_campaign(folder: Path) -> Campaign:
         failures=shown,
         positions=tuple(_read(Position, folder / "positions.csv")),
         plan_text=plan,
+        continuing=tuple(stored[name].decode() for name in sorted(stored) if CONTINUING.fullmatch(name)),
         plan_path=f"{PLANS.name}/{folder.name}.yaml" if plan and plan == kept else None,
         host_text=host,
         files=tuple(stored),

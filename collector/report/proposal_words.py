@@ -51,8 +51,8 @@ def _prompts(names: Iterable[str], words: Words) -> Markup:
 
 def _withheld(one: Proposal, words: Words) -> Markup:
     return words.t(
-        "판단 보류: {own} 프롬프트에서 수용률이 {x}여서 드래프터가 한 일이 없습니다. {sets} 프롬프트로 동시 {at}에서 "
-        "켜고 끄고 재면 실제 글에서 이득인지 알 수 있습니다.",
+        "판단 보류: {own} 프롬프트의 수용률이 {x}로, 드래프터가 한 일이 없습니다. {sets} 프롬프트로 동시 {at}에서 "
+        "켠 것과 끈 것을 재면 실제 글에서 이득인지 알 수 있습니다.",
         "Verdict withheld: on {own} prompts acceptance is {x}, so the drafter did nothing. Measuring {sets} prompts "
         "with and without it at concurrency {at} tells whether it pays on real text.",
         own=_prompts([one.pair["prompt_set"]], words),
@@ -76,10 +76,10 @@ def _partner(one: Proposal, words: Words) -> Markup:
 def _bracket(one: Proposal, words: Words) -> Markup:
     low, high = one.bracket or (0, 0)
     return words.t(
-        "손익분기점: {own} 프롬프트에서 동시 {low}와 {high} 사이에서 이득과 손해가 바뀌지만 그 사이는 재지 않았습니다. "
-        "동시 {at}에서 켜고 끄고 재면 구간이 좁혀집니다.",
-        "Break-even: on {own} prompts gain and loss change places between concurrency {low} and {high}, with nothing "
-        "measured in between. Measuring {at} with and without narrows it.",
+        "손익분기점: {own} 프롬프트에서 동시 {low}–{high} 구간 어딘가에서 이득과 손해가 바뀝니다. "
+        "동시 {at}에서 켠 것과 끈 것을 재면 구간이 좁혀집니다.",
+        "Break-even: on {own} prompts gain and loss change places somewhere between concurrency {low} and {high}. "
+        "Measuring {at} with and without narrows it.",
         own=_prompts([one.pair["prompt_set"]], words),
         low=words.setting(low, "concurrency"),
         high=words.setting(high, "concurrency"),
@@ -108,10 +108,10 @@ def _repeat(one: Proposal, words: Words) -> Markup:
 
 def _schedule(one: Proposal, words: Words) -> Markup:
     return words.t(
-        "스케줄: {ranges}. {own} 프롬프트의 배율에서 나온 예측입니다. k=0에서도 드래프터의 첫 포워드는 돌기 때문에 "
+        "스케줄: {ranges}. {own} 프롬프트의 배율에서 나온 예측이며, k=0의 비용(드래프터의 첫 포워드는 그때도 돕니다)은 "
         "동시 {at}에서 재어야 압니다.",
-        "Schedule: {ranges}. It is a prediction from the ratios on {own} prompts; at k=0 the drafter's first forward "
-        "still runs, so it has to be measured, at concurrency {at}.",
+        "Schedule: {ranges}. A prediction from the ratios on {own} prompts; what k=0 costs (a drafter's first forward "
+        "runs even then) has to be measured, at concurrency {at}.",
         ranges=ranges_text(one.ranges, words),
         own=_prompts([one.pair["prompt_set"]], words),
         at=_at(one.concurrencies, words),
@@ -120,10 +120,10 @@ def _schedule(one: Proposal, words: Words) -> Markup:
 
 def _acceptance(one: Proposal, words: Words) -> Markup:
     return words.t(
-        "손익분기 수용: {own} 프롬프트, 동시 {at}에서 손해를 면하려면 스텝당 {x}토큰이 나와야 합니다. 엔진에 그만큼만 "
-        "받아들이게 하고(synthetic) 재면 계산이 맞는지 확인됩니다.",
-        "Break-even acceptance: on {own} prompts at concurrency {at} speculation would pay from {x} tokens a step on. "
-        "Having the engine accept just so many (synthetic) shows whether that holds.",
+        "손익분기 수용: {own} 프롬프트, 동시 {at}에서 손해를 면하려면 적어도 스텝당 {x}토큰이 나와야 합니다. 엔진에 "
+        "그만큼만 받아들이게 하고(synthetic) 재면 계산이 맞는지 확인됩니다.",
+        "Break-even acceptance: on {own} prompts at concurrency {at} speculation needs at least {x} tokens a step to "
+        "pay. Having the engine accept just so many (synthetic) shows whether that holds.",
         own=_prompts([one.pair["prompt_set"]], words),
         at=_at(one.concurrencies, words),
         x=words.fig(one.value, "tokens_per_step") if one.value else "–",

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.analysis import acceptance, noise, recommend
+from collector.analysis import acceptance, noise, recommend, schedule
 from collector.analysis.batching import Batching, Choice
 from collector.analysis.latency import TTFT_TARGETS_S
+from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.core.speculative import WITHOUT_FORWARD
 from collector.report.sections.parts.conditions import conditions, spread_note
 from collector.report.sections.parts.pair_labels import labels, ordered
 from collector.report.tables import Label, label_of
@@ -22,6 +24,10 @@ from collector.report.words import Words
 PROMPTS = "prompt_set"
 #: With more models than this each one's advice is folded away; the table of all verdicts stays.
 OPEN_MODELS = 6
+#: Suggested schedules that are printed.
+MOST_SCHEDULES = 3
+#: What tells one setting of a model from another beside a schedule.
+SETTING = ("kv_cache_dtype", "prompt_set")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,7 +118,20 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
         "limits": limits(),
+        "scheduled": [(label_of(one.pair, SETTING), one) for one in schedule.measured(study)],
+        "suggested": _suggested(study),
+        "without_forward": WITHOUT_FORWARD,
     }
+
+
+def _suggested(study: Study) -> list[tuple[Label, schedule.Suggested]]:
+    """Return the schedules that nobody has measured, one of each way of speculating."""
+    found = {id(one.pair): one for one in schedule.suggestions(study)}
+    done = {(one.pair["model"], one.pair.speculation) for one in schedule.measured(study)}
+    pairs = [
+        pair for pair in leading(one.pair for one in found.values()) if (pair["model"], pair.speculation) not in done
+    ]
+    return [(label_of(pair, SETTING), found[id(pair)]) for pair in pairs[:MOST_SCHEDULES]]
 
 
 def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ...]:
