@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from collector import __version__
 from collector.core.errors import UserError
-from collector.verbs import (  # noqa: A004
+from collector.verbs import (
     build,
     check,
     compare,
     diagnose,
     emulate,
-    next,
+    next,  # noqa: A004
     plan,
     recommend,
     recompute,

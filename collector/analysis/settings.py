@@ -16,6 +16,7 @@ from collector.analysis.latency import Within, bucket_of, within
 from collector.analysis.noise import Noise
 from collector.analysis.pairing import OFF, sortable
 from collector.analysis.quantity import mean_of, usable
+from collector.analysis.recommend import Advice, Judged
 from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.schedule import Suggested, suggestions
 from collector.analysis.study import Study
@@ -84,7 +85,8 @@ def loads(
 
     With a target for the 95th percentile of TTFT: the one setting with most throughput within it.
     """
-    known, suggested = configurations or {}, suggestions(study)
+    known, done = configurations or {}, {row.speculative_config for row in study.rows}
+    suggested = [one for one in suggestions(study) if one.config not in done]
     found = []
     for (model, *load), rows in _grouped(study).items():
         setting = (
@@ -100,6 +102,13 @@ def loads(
             )
         )
     return tuple(found)
+
+
+def withheld(load: Load, advice: Iterable[Advice]) -> list[Judged]:
+    """Return the verdicts on speculation that were withheld under this load: no setting of it carries them."""
+    judged = [one for found in advice if found.model == load.model for one in found.speculation]
+    like = [one for one in judged if all(one.pair[name] == load[name] for name in LOAD)]
+    return [one for one in like if one.verdict == "withheld"]
 
 
 def _grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:

@@ -32,8 +32,10 @@ PORT = 8000
 HUB_FOLDER, HUB_IN_IMAGE = "${HOME}/.cache/huggingface", "/root/.cache/huggingface"
 
 #: Keys that no YAML takes for anything else than a text: the longer names of options and of compose.
-_PLAIN_KEY = re.compile(r"[a-z]{2,}[-_][a-z-_]+|services|vllm|image|entrypoint|command|environment|ports|ipc|volumes|type|"
-                        r"source|target|deploy|resources|reservations|devices|driver|count|capabilities|model|revision")
+_PLAIN_KEY = re.compile(
+    r"[a-z]{2,}[-_][a-z-_]+|services|vllm|image|entrypoint|command|environment|ports|ipc|volumes|type|"
+    r"source|target|deploy|resources|reservations|devices|driver|count|capabilities|model|revision"
+)
 _DOLLAR = re.compile(r"\$(?!\{[A-Za-z_]\w*\})", re.ASCII)
 #: YAML breaks lines at this width; a value of ours is never that long.
 _UNBROKEN = 1 << 20
@@ -194,7 +196,7 @@ def _interpolated(node: Any) -> Any:
         return [_interpolated(one) for one in node]
     if not isinstance(node, str):
         return node
-    return VARIABLE.sub(r"${\1:?not set}", _DOLLAR.sub("$$$$", node))
+    return VARIABLE.sub(r"${\1:?not set}", _DOLLAR.sub("$$", node))
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
@@ -208,14 +210,17 @@ def _yaml(content: Mapping[str, Any]) -> str:
 def _quoted_texts(node: Any) -> Any:
     """Quote every text: `off`, `1e3` and the like are no texts to a reader of YAML 1.1."""
     if isinstance(node, Mapping):
-        return {name if _PLAIN_KEY.fullmatch(name) else _text(name): _quoted_texts(value) for name, value in node.items()}
+        return {
+            name if _PLAIN_KEY.fullmatch(name) else _text(name): _quoted_texts(value) for name, value in node.items()
+        }
     if isinstance(node, list):
         return [_quoted_texts(one) for one in node]
     return _text(node) if isinstance(node, str) else node
 
 
 def _text(value: str) -> DoubleQuotedScalarString:
-    return DoubleQuotedScalarString(value)
+    text: DoubleQuotedScalarString = DoubleQuotedScalarString(value)
+    return text
 
 
 def _comment(lines: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ ARTICLES = [*CAMPAIGNS, "published"]
 #: The pages around the articles.
 AROUND = [
     *(f"campaigns/{name}/cells.md" for name in CAMPAIGNS),
-    *(f"campaigns/{name}/data.md" for name in ARTICLES),
+    *(f"campaigns/{name}/{page}.md" for name in ARTICLES for page in ("data", "settings")),
     *("method.md", "glossary.md", "not-measured.md", "source.md"),
 ]
 

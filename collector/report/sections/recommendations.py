@@ -113,7 +113,6 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "noise": known,
         "cards": shown,
         "open": len(shown) <= OPEN_MODELS,
-        "rules": [rule.verdict for rule in recommend.RULES],
         "concurrencies": sorted({stage.concurrency for one in found if one.batching for stage in one.batching.stages}),
         "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
