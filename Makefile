@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The pages are made by `collector build` just before; the notice is about the theme's end of life (ARCHITECTURE.md).
 SITE := COLLECTOR_PAGES_BUILT=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: install demo test check lint site browser screenshots serve real benchmark calibrate clean
+.PHONY: install demo test check lint site browser screenshots serve real docker benchmark calibrate clean
 
 install: $(VENV)/installed
 
@@ -55,6 +55,10 @@ serve: install
 # A real vLLM on the CPU, made once a machine in a cache folder outside the clone.
 real: install
 	$(BIN)/python -m pytest -q -m real tests/real
+
+# Real containers: a small image of the embedded engine, and the real vLLM in one. Starts dockerd where none answers.
+docker: install
+	$(BIN)/python -m pytest -q -m docker tests/real
 
 benchmark: install
 	$(BIN)/python -m benchmarks.client_cost

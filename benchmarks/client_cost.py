@@ -51,6 +51,7 @@ class Attached:
 
     target: Target
     owned: bool = False
+    image_digest: str | None = None
 
     async def ended(self) -> End:
         await asyncio.Event().wait()
@@ -58,6 +59,9 @@ class Attached:
 
     async def stop(self, patience_s: float) -> End:
         raise NotImplementedError(f"the benchmark ends it, not after {patience_s}")
+
+    def owns(self, pid: int) -> bool | None:
+        return None
 
     def telemetry(self) -> Telemetry:
         return Telemetry()

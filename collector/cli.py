@@ -16,6 +16,7 @@ from collector.verbs import (
     check,
     compare,
     diagnose,
+    doctor,
     emulate,
     next,  # noqa: A004
     plan,
@@ -25,7 +26,7 @@ from collector.verbs import (
     sweep,
 )
 
-VERBS = (plan, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
+VERBS = (plan, doctor, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
 
 WRONG_USE = 2
 

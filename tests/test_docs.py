@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from pydantic import BaseModel
 
 from collector.cli import parser
 from collector.core import plan_schema
+from collector.core.doctor import engine_checks
+from collector.core.estimate import plan_seconds
 from collector.core.plan import parse_plan
 from collector.emulator.faults import Faults
 from collector.emulator.profile_file import parse_profile
@@ -18,6 +21,11 @@ from collector.emulator.profile_file import parse_profile
 ROOT = Path(__file__).parents[1]
 READMES = ("README.md", "README.ko.md")
 PLAN_DOCS = ("docs/plan.md", "docs/plan.ko.md")
+HOST_DOCS = ("docs/host.md", "docs/host.ko.md")
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text()
 
 
 def _blocks(text: str, language: str) -> Iterator[str]:
@@ -37,6 +45,41 @@ def test_every_command_is_in_the_readme_and_every_command_there_exists(name: str
     told = set(re.findall(r"`collector (\w+)", (ROOT / name).read_text()))
     choices = next(action.choices for action in parser()._actions if action.choices)
     assert told == set(choices or ())
+
+
+@pytest.mark.parametrize("name", READMES + HOST_DOCS)
+def test_every_collector_line_is_one_that_the_program_takes(name: str) -> None:
+    found = []
+    for block in (*_blocks(_text(name), "sh"), *_blocks(_text(name), "ini")):
+        for line in re.findall(r"^.*\bcollector (?:[a-z]+ ?)[^\n]*", block, re.MULTILINE):
+            for part in re.split(r"&&|ExecStart=", line):
+                words = shlex.split(part, comments=True)
+                if words and words[0].endswith("collector") and len(words) > 1:
+                    parser().parse_args(words[1:])  # ends the test with its own words where it is wrong
+                    found.append(words[1])
+    assert {"plan", "sweep", "status", "build"} <= set(found)
+    assert "doctor" not in found or found.index("doctor") < found.index("sweep")
+
+
+@pytest.mark.parametrize("name", HOST_DOCS)
+def test_the_plan_for_the_host_is_a_plan(name: str) -> None:
+    (text,) = _blocks(_text(name), "yaml")
+    rest = "defaults: {tensor_parallel: 2}\nmatrix: {model: [muse-glimmer-30b, exaone-4.5-33b]}\n"
+    plan = parse_plan(f"{text}{rest}stages: {{concurrency: {{1: 8}}}}\n", name)
+    assert (plan.engine.kind, len(plan.runs)) == ("docker", 2)
+    assert {one.model_revision for one in plan.configurations} == {"COMMIT"}
+
+
+@pytest.mark.parametrize("name", HOST_DOCS)
+def test_hours_and_gibibytes_of_the_host_s_way_are_those_of_the_program(name: str) -> None:
+    text = _text(name)
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", text, re.MULTILINE))
+    for plan in ("plans/dual-3090.yaml", "plans/follow-up.yaml"):
+        minutes = plan_seconds(parse_plan(_text(plan), plan)) / 60
+        assert [re.findall(r"\d+", told) for what, told in rows.items() if plan in what] == [[f"{minutes:.0f}"]]
+    told = [int(told.removesuffix(" GiB")) for told in rows.values() if told.endswith("GiB")]
+    assert told == [engine_checks.MODEL_GIB, engine_checks.IMAGE_GIB, engine_checks.CACHE_GIB]
+    assert f" {3 * told[0] + told[1] + told[2]} GiB" in text
 
 
 @pytest.mark.parametrize("name", READMES)

@@ -168,6 +168,6 @@ def _outcome(line: Mapping[str, str]) -> dict[str, Any]:
             f"of which {line['free_mib']} MiB is free."
         )
     # In no phase that the log would show, so that the cause stays as published: out of memory, phase unknown.
-    phase = "load" if line["category"] == "kv_dtype" else "config"
+    phase = "weights" if line["category"] == "kv_dtype" else "config"
     note = "published outcome, scripted: the published text does not say why, nor in which phase"
     return {"match": match, "log": log, "exit_code": 1, "phase": phase, "note": note}

@@ -1,22 +1,24 @@
 """Which effects are larger than noise: the one judgement that advice, pages and `collector compare` share.
 
-Where both sides of a ratio were repeated, an interval decides: Student's t on the logarithm of the ratio, with a
+Where both sides have LEAST_REPEATS or more, an interval decides: Student's t on the logarithm of the ratio, with a
 variance from its own repeats and from those of the whole campaign (moderated.py). The unit of repeat is the start of
 the engine: repeat i of one side is held against repeat i of the other where they were interleaved, so that a drift of
 the host falls out; else both sides scatter for themselves (Welch).
 
-Many effects are looked at, so each gets its share of ERROR_SHARE (Bonferroni): the intervals hold all together,
-however the effects depend on each other (many share their base), and an interval that leaves out 1 is the verdict. It
-is never narrower than the effect's own repeats make it: one restless pair in a calm campaign is no finding.
+Many effects are looked at, and the more there are the more look large by chance. Holm's step-down keeps the chance that
+a campaign shows any effect it does not have below ERROR_SHARE, however the effects depend on each other (many share
+their base): each is held to ERROR_SHARE ÷ the number of those that are not larger. Intervals have that level, so that
+one which leaves out 1 is the verdict. None is narrower than the effect's own repeats make it: one restless pair in a
+calm campaign is no finding.
 
-Where a side was measured once there is no interval, and nothing is called significant: the effect must exceed the
-largest difference between repeats of the study some times over. Without any repeat the noise is unknown.
+With fewer on a side there is no interval, and nothing is called significant: the effect must exceed the largest
+difference between repeats of the study some times over. Without any repeat the noise is unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import exp, log, sqrt
 from statistics import variance
@@ -45,6 +47,9 @@ ERROR_SHARE = 0.025
 #: with one restless pair keeps the same promise.
 OWN_SHARE = 0.04
 
+#: Two repeats tell a difference, but next to nothing of a spread: their interval would hide a doubling.
+LEAST_REPEATS = 3
+
 #: larger than noise, within it, or unknown where nothing was repeated.
 Standing = Literal["larger", "within", "unknown"]
 
@@ -60,12 +65,12 @@ class Judgement:
     standing: Standing
     side: int
     multiple: float | None  # None where nothing was repeated, or the repeats do not differ at all
-    interval: tuple[float, float] | None  # of the ratio; None while no spread was measured
+    interval: tuple[float, float] | None  # of the ratio; None with fewer than LEAST_REPEATS on a side
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Noise:
-    """The noise of a study, in one column. `effects`: how many its intervals hold for together."""
+    """The noise of a study, in one column. `effects`: among how many ERROR_SHARE is divided, by Holm."""
 
     error: RepeatError | None
     rows: Mapping[str, Row]
@@ -77,6 +82,11 @@ class Noise:
     def percent(self) -> float:
         """Return what an effect without repeats of its own must exceed, in per cent."""
         return max(LEAST_EFFECT, NOISE_MULTIPLE * (self.error.most.value if self.error else UNKNOWN_ERROR))
+
+    @property
+    def intervals(self) -> bool:
+        """Return whether any effect has the repeats for an interval."""
+        return self.common.most > 0
 
     def side(self, ratio: Quantity) -> int:
         return self.judge(ratio).side
@@ -101,7 +111,7 @@ class Noise:
         )
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
-        """Return where the true ratio lies, all intervals of the study at once; None where a side has no repeats."""
+        """Return where the true ratio lies; None with too few repeats."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
         own = spread(over, under, self.column)
         if own is None:
@@ -124,7 +134,7 @@ def student(share: float, freedom: float) -> float:
 
 
 def noise_of(study: Study) -> Noise:
-    """Return the noise of a study, its intervals made for all of its effects together."""
+    """Return the noise of a study, its level made for all of its effects together."""
     ratios = [
         point.value
         for factor in (SPECULATION, KV_CACHE, NVLINK)
@@ -139,20 +149,32 @@ def noise_among(
     ratios: Iterable[Quantity], rows: Mapping[str, Row], error: RepeatError | None, column: str = THROUGHPUT
 ) -> Noise:
     """Return the noise of these ratios."""
-    sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in ratios]
+    known = list(ratios)
+    sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in known]
     spreads = [found for over, under in sides if (found := spread(over, under, column))]
     spreads.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
-    return Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column)
+    return _holm(Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column), known)
+
+
+def _holm(noise: Noise, ratios: Sequence[Quantity]) -> Noise:
+    """Divide the level among what is not larger at it, until that changes nothing (Holm's step-down)."""
+    every = noise.effects
+    while True:
+        found = (noise.interval(one) for one in ratios)
+        larger = sum(not ends[0] <= 1 <= ends[1] for ends in found if ends)
+        if noise.effects == every - larger:
+            return noise
+        noise = replace(noise, effects=every - larger)
 
 
 def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | None:
-    """Return how far the ratio of two sides scatters; None where a side was measured once."""
+    """Return how far the ratio of two sides scatters; None where a side has too few repeats."""
     sides = [{row.repeat: log(getattr(row, column)) for row in side} for side in (over, under)]
-    if min(len(side) for side in sides) < 2:
+    if min(len(side) for side in sides) < LEAST_REPEATS:
         return None
     starts = _starts(over), _starts(under)
     if interleaved(over, under):
-        blocks = [sides[0][repeat] - sides[1][repeat] for repeat in sorted(sides[0])]
+        blocks = sorted(sides[0][repeat] - sides[1][repeat] for repeat in sides[0])
         return Spread(variance=variance(blocks), blocks=len(blocks), freedom=len(blocks) - 1, starts=starts)
     each = [variance(sorted(side.values())) / len(side) for side in sides]
     counts = [len(side) - 1 for side in sides]
@@ -163,12 +185,12 @@ def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | N
 
 
 def interleaved(over: Sequence[Row], under: Sequence[Row]) -> bool:
-    """Return whether both sides have the same repeats, each finished on both before the next began on either."""
-    repeats = sorted({row.repeat for row in over})
-    if repeats != sorted({row.repeat for row in under}) or len({row.campaign for row in (*over, *under)}) > 1:
+    """Return whether both sides have the same repeats, each finished on both before another began on either."""
+    repeats = {row.repeat for row in over}
+    if repeats != {row.repeat for row in under} or len({row.campaign for row in (*over, *under)}) > 1:
         return False
-    times = [[row.measured_at for row in (*over, *under) if row.repeat == repeat] for repeat in repeats]
-    return all(max(before) < min(after) for before, after in pairwise(times))
+    times = sorted(sorted(row.measured_at for row in (*over, *under) if row.repeat == repeat) for repeat in repeats)
+    return all(before[-1] < after[0] for before, after in pairwise(times))
 
 
 def _starts(rows: Sequence[Row]) -> Hashable:

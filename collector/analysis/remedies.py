@@ -1,7 +1,7 @@
 """A failed start to what would help: the kind of remedy, and what its own numbers say about how much.
 
 What to do about each kind is said in the words of templates/article/failures.md.j2; here is what is computed.
-Sources: vLLM's own messages (core/failure_rules) and reports of the same failures in public.
+Sources: vLLM's own messages (core/failure_numbers) and reports of the same failures in public.
 """
 
 from __future__ import annotations
@@ -13,29 +13,11 @@ from dataclasses import dataclass
 from collector.analysis.figures import Labels
 from collector.analysis.pairing import OFF
 from collector.analysis.study import PublishedFailure, Study
-from collector.core.failure_rules import CATEGORIES, numbers_in
+from collector.core.failure_numbers import MISSING, NUMBERS, missing_of, numbers_in
+from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure, Row
 
 UNKNOWN = "other"
-#: Category to the numbers that its remedy is made of: columns of failures.csv, or figures of the cause line.
-NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "max_model_len": ("max_model_len_derived",),
-    "kv_cache": ("kv_gib_needed", "kv_gib_available", "max_model_len_estimate", "max_num_seqs_estimate"),
-    "quantization": ("capability_needed", "capability"),
-    "tensor_parallel": ("world_size", "gpu_count", "attention_heads", "tensor_parallel_size"),
-    "oom_weights": ("gib_tried", "gib_free"),
-    "oom_activation": ("gib_tried", "gib_free"),
-    "oom_graph": ("gib_tried", "gib_free"),
-    "oom_unknown": ("gib_tried", "gib_free"),
-    "gpu_busy": ("gib_free", "gib_wanted"),
-    "port_in_use": ("port",),
-}
-#: What is missing is the difference of two of them.
-MISSING = {
-    "kv_gib_missing": ("kv_gib_needed", "kv_gib_available"),
-    "gib_missing": ("gib_tried", "gib_free"),
-    "gib_held": ("gib_wanted", "gib_free"),
-}
 _NAMES = (*dict.fromkeys(name for names in NUMBERS.values() for name in names), *MISSING)
 #: Settings whose change is advice; another model or series is not.
 CHANGEABLE = ("kv_cache_dtype", "speculation", "nvlink")
@@ -87,10 +69,8 @@ def _numbers(failure: Failure | PublishedFailure, said: str, names: Iterable[str
         for name, value in values.items()
         if value is not None
     }
-    for name, (more, less) in MISSING.items():
-        if more in found and less in found and found[more].value > found[less].value:
-            gap = found[more].value - found[less].value
-            found[name] = Told(value=gap, of=f"{more}-{less}", failure_id=failure.failure_id)
+    for name, gap in missing_of({name: told.value for name, told in found.items()}).items():
+        found[name] = Told(value=gap, of="-".join(MISSING[name]), failure_id=failure.failure_id)
     return found
 
 

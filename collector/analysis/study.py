@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,16 @@ class Study:
     files: tuple[str, ...] = ()  # all that is stored, scrapes and logs with it, relative to the campaign
     tables: tuple[StoredFile, ...] = ()  # of these, the tables and what describes them
     scripted: tuple[str, ...] = ()  # failures that the emulation's profile gives by itself
+
+    def __post_init__(self) -> None:
+        """Put the records into one order, that of measurement: no finding may depend on that of a file."""
+        orders: dict[str, Callable[[Any], Any]] = {
+            "rows": lambda row: (row.measured_at, row.row_id),
+            "failures": lambda failure: (failure.failed_at, failure.failure_id),
+            "positions": lambda position: (position.row_id, position.position),
+        }
+        for name, order in orders.items():
+            object.__setattr__(self, name, tuple(sorted(getattr(self, name), key=order)))
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:

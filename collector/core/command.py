@@ -12,12 +12,16 @@ from collector.core.configuration import Configuration
 from collector.core.errors import PlanError
 from collector.core.secrets import HIDDEN, is_secret_name, redact
 
+LOOPBACK = "127.0.0.1"
 #: Quiet, uncoloured logs that the diagnosis can read; a plan may set them otherwise.
 BASE_ENVIRONMENT = {
     "VLLM_LOGGING_COLOR": "0",
     "VLLM_DISABLE_LOG_LOGO": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
+    # NCCL then states, once a start, over which way its channels go; what it prints of the network stays out.
+    "NCCL_DEBUG": "INFO",
+    "NCCL_DEBUG_SUBSYS": "P2P,SHM",
 }
 
 #: A variable that is left for whoever runs the command.
@@ -42,10 +46,12 @@ def unchanged(text: str) -> str:
     return text
 
 
-def serve_arguments(configuration: Configuration, *, port: int, expand: Callable[[str], str] = unchanged) -> list[str]:
+def serve_arguments(
+    configuration: Configuration, *, port: int, host: str = LOOPBACK, expand: Callable[[str], str] = unchanged
+) -> list[str]:
     """Return the arguments after the program: `serve MODEL --host … `."""
     c = configuration
-    arguments = ["serve", expand(c.model_path), "--host", "127.0.0.1", "--port", str(port)]
+    arguments = ["serve", expand(c.model_path), "--host", host, "--port", str(port)]
     arguments += ["--served-model-name", c.model, "--kv-cache-dtype", c.kv_cache_dtype]
     arguments += ["--tensor-parallel-size", str(c.tensor_parallel)]
     optional = {
@@ -85,19 +91,22 @@ def engine_environment(configuration: Configuration, expand: Callable[[str], str
 
 def shown_command(configuration: Configuration, command: list[str], port: int | None) -> str:
     """Return the command as a person would paste it, secrets hidden, ${NAME} left for the shell."""
-    environment = {
-        name: HIDDEN if is_secret_name(name) and not value.startswith("${") else value
-        for name, value in configuration.environment
-    }
-    words = [f"{name}={quoted(value)}" for name, value in sorted(environment.items())]
-    words += [quoted(one) for one in command]
+    words = [f"{name}={quote(value)}" for name, value in sorted(shown_environment(configuration).items())]
+    words += [quote(one) for one in command]
     arguments = serve_arguments(configuration, port=port or 0)
     if port is None:
         arguments[arguments.index("--port") + 1] = "PORT"
-    return redact(" ".join(words + [quoted(one) for one in arguments]))
+    return redact(" ".join(words + [quote(one) for one in arguments]))
 
 
-def quoted(word: str) -> str:
+def shown_environment(configuration: Configuration) -> dict[str, str]:
+    return {
+        name: HIDDEN if is_secret_name(name) and not value.startswith("${") else value
+        for name, value in configuration.environment
+    }
+
+
+def quote(word: str) -> str:
     """Quote for the shell, but let it expand ${NAME}, whatever stands in the variable."""
     if not VARIABLE.search(word):
         return shlex.quote(word)

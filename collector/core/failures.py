@@ -8,32 +8,29 @@ means is looked up in `failure_rules`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from collector.core.failure_log import (
-    QUIET,
-    Course,
-    Event,
-    Line,
-    course_of,
-    events_of,
-    read_lines,
-    until_stopped,
-)
-from collector.core.failure_rules import (
+from collector.core.failure_found import Found, found_in, is_fatal
+from collector.core.failure_log import Course, course_of, events_of
+from collector.core.failure_numbers import numbers_in, remedy_of
+from collector.core.failure_rules import RULES
+from collector.core.failure_text import QUIET, Line, excerpt, last_start, read_lines, until_stopped
+from collector.core.failure_words import (
     CATEGORIES,
     GPU_OOM,
-    NOT_SAID,
     OOM_BY_PHASE,
     PHASE_FRAMES,
     PHASES,
+    PROFILE,
     RETRYABLE,
-    RULES,
-    Rule,
-    numbers_in,
+    SAMPLER,
+    STEP_FRAMES,
 )
+
+if TYPE_CHECKING:
+    from mmap import mmap
 
 __all__ = ["CATEGORIES", "PHASES", "Verdict", "diagnose"]
 
@@ -50,54 +47,43 @@ class Verdict:
 
     category: str  # a word of CATEGORIES, or "ok"
     phase: str  # a word of PHASES: where it failed, or how far it came
-    cause: str  # the engine's own line; "" for ok
+    cause: str  # the engine's own line, or where its log ends; "" for ok
     numbers: Mapping[str, float]  # what the cause says in figures, units in the names
     retryable: bool  # a fault of the moment, not a property of the configuration
     candidates: tuple[str, ...]  # for `other`: the likeliest lines
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """An event, with the rule that knows it."""
-
-    event: Event
-    rule: Rule | None
-    frames: Sequence[str]  # of everything that was raised while handling one another
-    chain: Sequence[Event]
+    silent: bool = False  # neither log nor exit code says that anything went wrong
+    starts: int = 1  # how many the log holds; the last one is judged
 
     @property
-    def category(self) -> str:
-        return self.rule.category if self.rule else "other"
-
-    @property
-    def follows(self) -> bool:
-        return self.rule is not None and self.rule.follower
-
-    @property
-    def by_front_end(self) -> bool:
-        return self.event.line.process.lower().startswith("apiserver")
+    def remedy(self) -> str:
+        """What would help, in one line."""
+        return remedy_of(self.category, self.numbers)
 
 
 def diagnose(
-    log: str,
+    log: str | bytes | mmap,
     *,
     exit_code: int | None = None,
     oom_killed: bool = False,
     was_ready: bool | None = None,
     stopped_at: int | None = None,
 ) -> Verdict:
-    """Name the cause of a failed start, or of a death while serving; `ok` where nothing shows either.
+    """Name the cause of a failed start, or of a death while serving; `ok` for an engine that came to be ready.
 
-    What follows `stopped_at` (a position in `log`), or the engine's own word that it was told to stop, does
-    not count, nor does an exit code that such a stop explains. With no sign in the log the exit code decides.
+    Of several starts in one log the last is judged. What follows `stopped_at` (a position in `log`), or the
+    engine's own word that it was told to stop, does not count, nor does an exit code that such a stop explains.
+    With no sign in the log the exit code decides; a log that just ends before the engine was ready is `other`.
     """
-    everything = list(read_lines(log if stopped_at is None else log[: max(stopped_at, 0)]))
+    log = log if stopped_at is None else log[: max(stopped_at, 0)]
+    raw = log.encode("utf-8", "replace") if isinstance(log, str) else log
+    start, starts = last_start(raw)
+    everything = list(read_lines(excerpt(raw, start)))
     lines = until_stopped(everything)
     if stopped_at is not None or (len(lines) < len(everything) and exit_code in STOP_CODES):
         exit_code = None
     course = course_of(lines)
     ready = course.ready_at is not None if was_ready is None else was_ready
-    found = _judged(events_of(lines, _is_fatal), course.echo)
+    found = found_in(events_of(lines, is_fatal), course.echo)
     lost = oom_killed or exit_code == HOST_OOM_CODE
     if ready:
         found = [each for each in found if each.event.line.number >= (course.ready_at or 0)]
@@ -107,41 +93,23 @@ def diagnose(
     else:
         root = _root(found)
         category = _unready(root, course, exit_code, lost=lost)
-    return _verdict(category, root, found, lines, course, ready=ready)
+    verdict = _verdict(category, root, found, lines, course, ready=ready)
+    ended = exit_code is None or exit_code == 0
+    if category == "other" and root is None and ended and not lost:
+        verdict = replace(verdict, cause=_ends_in(lines, verdict.phase), silent=True)
+    return replace(verdict, starts=starts, silent=verdict.silent or category == "ok")
 
 
-def _is_fatal(text: str) -> bool:
-    return any(rule.loose and rule.pattern.search(text) for rule in RULES)
+def _ends_in(lines: Sequence[Line], phase: str) -> str:
+    return f"the log ends in phase {phase}, before the engine was ready" if lines else "the log is empty"
 
 
-def _judged(events: Sequence[Event], echo: str) -> list[_Found]:
-    groups: defaultdict[int, list[Event]] = defaultdict(list)
-    for event in events:
-        groups[event.group].append(event)
-    return [_judge(group, echo) for group in groups.values()]
-
-
-def _judge(group: Sequence[Event], echo: str) -> _Found:
-    """Find the first rule that knows any of a chain of exceptions; unknown, the last one is what it came to."""
-    heard = [
-        (event, NOT_SAID.sub("", event.said), f"{echo} {event.line.process} {' '.join(event.frames)}")
-        for event in group
-    ]
-    frames = [frame for event in group for frame in event.frames]
-    for rule in RULES:
-        for event, said, where in heard:
-            allowed = rule.loose or not event.loose
-            if allowed and rule.pattern.search(said) and (rule.within is None or rule.within.search(where)):
-                return _Found(event, rule, frames, group)
-    return _Found(group[-1], None, frames, group)
-
-
-def _of_engine(found: list[_Found]) -> list[_Found]:
+def _of_engine(found: list[Found]) -> list[Found]:
     """Once it serves, the front end raises for any bad request: the engine's processes are heard first."""
     return [each for each in found if not each.by_front_end] or found
 
 
-def _root(found: Sequence[_Found]) -> _Found | None:
+def _root(found: Sequence[Found]) -> Found | None:
     """Pick the cause: the first that is known, then the first that is not, then what only follows from others."""
     named = [each for each in found if each.rule is not None and not each.follows]
     if named and named[0].category == GPU_OOM:
@@ -152,18 +120,18 @@ def _root(found: Sequence[_Found]) -> _Found | None:
     unknown = next((each for each in found if each.rule is None), None)
     after = [each for each in found if each.follows]
     first_ccl = next((each for each in after if each.category == "nccl_p2p"), None)
-    if unknown and not (first_ccl and first_ccl.event.line.number < unknown.event.line.number):
+    if unknown and not (first_ccl and first_ccl.when < unknown.when):
         return unknown
     return min(after, key=lambda each: RULES.index(each.rule) if each.rule else 0, default=None)
 
 
-def _ends_serving(each: _Found) -> bool:
+def _ends_serving(each: Found) -> bool:
     """Whether this is a death; a client that hangs up leaves a broken connection in the log, too."""
     by_engine = bool(each.event.line.process) and not each.by_front_end
     return each.category == "port_in_use" or (each.follows and (by_engine or bool(each.rule and each.rule.loose)))
 
 
-def _served(root: _Found | None, *, died: bool, lost: bool, only_errors: bool) -> str:
+def _served(root: Found | None, *, died: bool, lost: bool, only_errors: bool) -> str:
     """Judge an engine that was ready. GPU memory, and what kept it from answering at all, keep their names."""
     if not died and not only_errors:
         return "ok"
@@ -174,7 +142,7 @@ def _served(root: _Found | None, *, died: bool, lost: bool, only_errors: bool) -
     return "environment" if root and root.category == "environment" and only_errors else "crashed_serving"
 
 
-def _unready(root: _Found | None, course: Course, exit_code: int | None, *, lost: bool) -> str:
+def _unready(root: Found | None, course: Course, exit_code: int | None, *, lost: bool) -> str:
     """Judge an engine that never was ready; a known cause in the log is better than any exit code."""
     if root and root.rule and not root.follows:
         return root.category
@@ -193,11 +161,11 @@ def _by_exit_code(exit_code: int) -> str:
         return "container"
     if exit_code < 0 or exit_code > 128:
         return "worker_died"
-    return "other" if exit_code else "ok"
+    return "other"
 
 
 def _verdict(
-    category: str, root: _Found | None, found: Sequence[_Found], lines: Sequence[Line], course: Course, *, ready: bool
+    category: str, root: Found | None, found: Sequence[Found], lines: Sequence[Line], course: Course, *, ready: bool
 ) -> Verdict:
     if category == "ok":
         root = None
@@ -211,28 +179,31 @@ def _verdict(
     # The engine's plain sentence about a phase has no figures; the allocator's exception has.
     cause = kin.event.said if kin and root and root.event.loose else cause
     spoken = [cause, *(event.said for each in (root, kin) if each for event in each.chain)]
-    if category == "port_in_use":
-        spoken.append(course.echo)
+    if category in ("port_in_use", "kv_cache"):
+        spoken.append(course.echo if category == "port_in_use" else course.kv_line)
     numbers, retryable = numbers_in(spoken), _retryable(category, root)
     return Verdict(
         category=category, phase=phase, cause=cause, numbers=numbers, retryable=retryable, candidates=likeliest
     )
 
 
-def _phase(root: _Found | None, lines: Sequence[Line], course: Course, *, ready: bool) -> str:
+def _phase(root: Found | None, lines: Sequence[Line], course: Course, *, ready: bool) -> str:
     """Return where it failed: by the deepest telling frame, by the rule, else by the last mark before."""
     end = lines[-1].number if lines else 0
     reached = course.phase_at(root.event.line.number if root else end)
     if ready:
-        return reached if reached == "serving" else "ready"
+        by_request = root is not None and not STEP_FRAMES.isdisjoint(f.rpartition(":")[2] for f in root.frames)
+        return "serving" if reached == "serving" else "first_request" if course.bad_posts or by_request else "ready"
     if root is None:
         return reached
-    names = (frame.rpartition(":")[2] for frame in reversed(root.frames))
-    deepest = next((PHASE_FRAMES[name] for name in names if name in PHASE_FRAMES), "")
+    names = [frame.rpartition(":")[2] for frame in reversed(root.frames)]
+    # The sampler is tried out while memory is profiled, too.
+    telling = [name for name in names if name in PHASE_FRAMES and (name != SAMPLER or PROFILE not in names)]
+    deepest = PHASE_FRAMES[telling[0]] if telling else ""
     return deepest or (root.rule.phase if root.rule else "") or reached
 
 
-def _retryable(category: str, root: _Found | None) -> bool:
+def _retryable(category: str, root: Found | None) -> bool:
     if root and root.rule and root.category == category and root.rule.retryable is not None:
         return root.rule.retryable
     if category == "crashed_serving":
@@ -240,10 +211,10 @@ def _retryable(category: str, root: _Found | None) -> bool:
     return category in RETRYABLE
 
 
-def _likeliest(found: Sequence[_Found], lines: Sequence[Line]) -> tuple[str, ...]:
+def _likeliest(found: Sequence[Found], lines: Sequence[Line]) -> tuple[str, ...]:
     """Return three lines that might be the cause: unknown exceptions, errors in the log, its last words."""
     plain = [line for line in lines if line.level not in QUIET and line.text[0].isalnum()]
-    errors = [line.text for line in plain if line.level and not _is_fatal(line.text)]
+    errors = [line.text for line in plain if line.level and not is_fatal(line.text)]
     unknown = [each.event.said for each in found if each.rule is None]
     last = [line.text for line in (*reversed(plain), *reversed(lines))]
     return tuple(dict.fromkeys((*unknown, *errors, *last)))[:3]

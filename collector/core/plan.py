@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -13,20 +12,19 @@ from collector.core.configuration import (
     DEFAULT_SERIES,
     Configuration,
     Plan,
-    Run,
     Stage,
     content_id,
     plan_digest,
     row_id,
 )
 from collector.core.errors import PlanError, close_words
+from collector.core.order import Repeated, ordered
 from collector.core.plan_schema import (
     Factors,
     Matrix,
     Model,
     NvlinkOff,
     PlanFile,
-    Repeats,
     Stages,
 )
 from collector.core.plan_text import Path, place, read_plan_text
@@ -47,7 +45,7 @@ def parse_plan(text: str, name: str) -> Plan:
     """Read a plan's text. Raises PlanError with file, line and key path."""
     file, tree = read_plan_text(text, name)
     builder = _Builder(file=file, tree=tree, name=name)
-    runs = tuple(_ordered(file.repeats, tuple(builder.configurations_with_stages())))
+    runs = tuple(ordered(tuple(builder.configurations_with_stages()), file.repeats))
     return Plan(
         campaign=file.campaign,
         about=file.about,
@@ -57,28 +55,6 @@ def parse_plan(text: str, name: str) -> Plan:
         limits=file.limits,
         runs=runs,
     )
-
-
-#: A stage and how often it is measured.
-Repeated = tuple[Stage, int]
-
-
-def _ordered(repeats: Repeats, cells: tuple[tuple[Configuration, tuple[Repeated, ...]], ...]) -> Iterator[Run]:
-    """Put configurations and repeats in the order of the plan; a repeat is an engine start of its own."""
-    rounds = range(1, max((count for _, stages in cells for _, count in stages), default=0) + 1)
-    if repeats.order == "listed":
-        order = [(cell, repeat) for cell in cells for repeat in rounds]
-    else:
-        order = []
-        for repeat in rounds:
-            block = list(cells)
-            if repeats.order == "shuffled":
-                random.Random(f"{repeats.seed}/{repeat}").shuffle(block)  # noqa: S311  # an order, not a secret
-            order += [(cell, repeat) for cell in block]
-    for (configuration, stages), repeat in order:
-        due = tuple(stage for stage, count in stages if repeat <= count)
-        if due:
-            yield Run(configuration=configuration, repeat=repeat, stages=due)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,6 +226,11 @@ class _Builder:
         engine = self.file.engine
         if engine.kind == "url" and not engine.url:
             raise self._error(("engine",), "kind url needs `url`, such as http://127.0.0.1:8000")
+        if engine.container.shm_size and engine.container.ipc == "host":
+            raise self._error(
+                ("engine", "container", "shm_size"),
+                "has no effect with ipc: host, which is the host's own /dev/shm; leave out one of the two",
+            )
         if "off" in self.file.speculation:
             raise self._error(("speculation", "off"), "off means no speculation; choose another name")
         for path in stated_secrets(self.tree):

@@ -9,7 +9,17 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from collector.core.plan_values import as_list, environment_value, flags, speculation, storable, word_for_switch
+from collector.core.plan_values import (
+    as_list,
+    campaign_name,
+    environment_value,
+    flags,
+    gpus,
+    speculation,
+    storable,
+    volume,
+    word_for_switch,
+)
 from collector.core.prompt_names import PROMPT_SETS
 
 Item = TypeVar("Item")
@@ -28,6 +38,21 @@ Speculation = Annotated[
 Flags = Annotated[dict[str, Any], BeforeValidator(flags)]
 Environment = dict[str, Annotated[str | int | float, BeforeValidator(environment_value)]]
 SpeculativeConfig = Annotated[dict[str, Any], AfterValidator(storable)]
+Gpus = Annotated[
+    Any,
+    BeforeValidator(gpus),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["all", "none"]},
+                {"type": "array", "minItems": 1, "items": {"type": ["integer", "string"]}},
+            ]
+        }
+    ),
+]
+Volume = Annotated[str, AfterValidator(volume)]
+#: Bytes, with a unit as docker takes it.
+Size = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")]
 #: A single value may stand where a list may.
 OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 
@@ -38,11 +63,36 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def _caches() -> list[str]:
+    """Return the folders in which vLLM keeps what it has downloaded and compiled: made anew, they cost minutes."""
+    return [f"${{HOME}}/.cache/{name}:/root/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
+
+
+class Container(Part):
+    """How a container is run, for kind docker. The defaults fit vllm/vllm-openai on all GPUs of the host."""
+
+    gpus: Gpus = Field("all", description="all, none, or a list of GPU numbers or UUIDs, as docker run --gpus")
+    ipc: Literal["host", "private"] | None = Field(
+        None, description="Shared memory of the ranks: the host's, or a private one of shm_size; host if absent"
+    )
+    shm_size: Size | None = Field(None, description="Size of a private /dev/shm, such as 16g; makes `ipc` private")
+    memory: Size | None = Field(
+        None, description="Most host memory, such as 96g: a start that wants more is killed, not the host"
+    )
+    volumes: list[Volume] = Field(
+        default_factory=_caches,
+        description="SOURCE:TARGET, with :ro for reading only. A model's own folder is there without being named",
+    )
+    pull: Literal["missing", "never"] = Field("missing", description="Whether an image that is not here is fetched")
+
+
 class Engine(Part):
-    """How an engine is had. Kind, command, url and port are the host's business, not the configuration's."""
+    """How an engine is had. Kind, command, container, url and port are the host's business, not the configuration's."""
 
     kind: EngineKind = Field(
-        "process", description="process runs `vllm serve`; url measures an engine somebody else runs"
+        "process",
+        description="process runs `vllm serve`; docker runs it in a container of `image`; url measures an engine "
+        "somebody else runs",
     )
     version: str | None = Field(
         None, description="What GET /version must answer; a build suffix such as +cpu may follow"
@@ -50,14 +100,20 @@ class Engine(Part):
     command: list[str] = Field(
         default_factory=lambda: ["vllm"],
         min_length=1,
-        description="Program before `serve`; ${NAME} is expanded",
+        description="Program before `serve`, in the container for kind docker; ${NAME} is expanded",
     )
     image: str | None = Field(None, description="Container image, by digest if it is to be the same next year")
+    container: Container = Field(default_factory=Container)
     url: str | None = Field(None, description="Base address of a running engine, for kind url")
     port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
         None, description="Port to serve on; a free one if absent"
     )
     api_key_variable: str | None = Field(None, description="Name of the environment variable that holds the API key")
+    gpu_busy: Literal["wait", "refuse", "ignore"] = Field(
+        "wait",
+        description="What to do where somebody else computes on the engine's GPUs before its start: wait up to "
+        "limits.gpu_free_s, refuse at once, or start all the same",
+    )
     profile: str = Field("dual-3090", description="What the embedded engine emulates: a shipped profile or a file")
     environment: Environment = Field(default_factory=dict, description="Environment of every engine")
     flags: Flags = Field(default_factory=dict, description="Serve flags of every engine, without the leading dashes")
@@ -152,10 +208,11 @@ class Stages(Part):
 
 class Repeats(Part):
     count: Positive = Field(1, description="How often each cell is measured, each time in an engine of its own")
-    order: Literal["listed", "interleaved", "shuffled"] = Field(
+    order: Literal["listed", "interleaved", "shuffled", "paired"] = Field(
         "interleaved",
         description="listed: a configuration's repeats in a row; interleaved: all configurations, then all again; "
-        "shuffled: as interleaved, each round in a seeded order",
+        "shuffled: as interleaved, each round in a seeded order; paired: as interleaved, the arms of each pair next to "
+        "each other and another one first in the next round",
     )
     seed: int = 1
 
@@ -166,11 +223,18 @@ class Limits(Part):
     request_s: Seconds = Field(900, description="Longest time for one response")
     stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
     stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
+    gpu_free_s: Seconds = Field(300, description="Longest time until the GPUs are free for the next engine")
+    attempts: Positive = Field(
+        3, description="Starts that may fail by a fault of the moment, one a sweep, before it is left alone"
+    )
+    host_down_attempts: Positive = Field(
+        2, description="Attempts in which the host may go down before the configuration is left alone"
+    )
 
 
 class PlanFile(Part):
     plan: Literal[1] = Field(description="Version of this format")
-    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$")] = Field(
+    campaign: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,63}$"), AfterValidator(campaign_name)] = Field(
         description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
     )
     about: str = Field("", description="One sentence on what is asked")

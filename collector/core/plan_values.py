@@ -23,8 +23,18 @@ FACTOR_FLAGS = {
     "spec-tokens": "speculation",
 }
 
+#: Names that the site and the data folder give to something else.
+RESERVED_CAMPAIGNS = ("index", "published")
+
 _FLAG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
+_VOLUME = re.compile(r"[^:]+:(?:/|\$\{)[^:]*(?::r[ow])?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def campaign_name(value: str) -> str:
+    if value in RESERVED_CAMPAIGNS:
+        raise ValueError(f"any name but {' and '.join(RESERVED_CAMPAIGNS)}, which data/ and the site use themselves")
+    return value
 
 
 def word_for_switch(value: object) -> object:
@@ -87,3 +97,18 @@ def _is_json(value: object) -> bool:
     if isinstance(value, str):
         return not _SURROGATE.search(value)
     return value is None or (isinstance(value, bool | int | float) and math.isfinite(value))
+
+
+def gpus(value: object) -> object:
+    """Read which GPUs a container gets: a word, or numbers and UUIDs as text."""
+    if value in ("all", "none"):
+        return value
+    if isinstance(value, list) and value and all(isinstance(one, int | str) for one in value):
+        return [str(one) for one in value]
+    raise ValueError("allowed: all, none, or a list of GPU numbers or UUIDs")
+
+
+def volume(value: str) -> str:
+    if not _VOLUME.fullmatch(value):
+        raise ValueError("allowed: SOURCE:TARGET or SOURCE:TARGET:ro, with TARGET an absolute path in the container")
+    return value

@@ -22,6 +22,7 @@ _SECRET_TEXT = re.compile(
     r"|(?<=[Bb]earer )[A-Za-z0-9._~+/=-]{8,}"
     r"|(?<=--api-key[ =])\S+"
     r"|(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"
+    r"|(?<![\w.-])[\w.-]+(?=:\d+:\d+ \[\d+\] .{0,60}?NCCL )"  # NCCL begins its lines with the host's name
 )
 
 

@@ -6,8 +6,11 @@ quantity are in order of preference and are never added up: 0.10 exposes old and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from collector.core.errors import DataError
 
 #: Exposed name and label set to value, as parsed from one scrape.
 LabelSet = tuple[tuple[str, str], ...]
@@ -104,18 +107,30 @@ class Histogram:
 
 
 def histogram(samples: Samples, names: tuple[str, ...]) -> Histogram | None:
+    """Return a histogram, or None where the scrape has none of the names. Raises DataError for an odd bucket."""
     name = pick(samples, names, "_count")
     if name is None:
         return None
     buckets: dict[float, float] = {}
     for labels, number in samples.get(f"{name}_bucket", {}).items():
-        bound = float(dict(labels)["le"])
+        bound = _bound(labels, name)
         buckets[bound] = buckets.get(bound, 0.0) + number
     return Histogram(
         sum=sum(samples.get(f"{name}_sum", {}).values()),
         count=sum(samples[f"{name}_count"].values()),
         buckets=tuple(sorted(buckets.items())),
     )
+
+
+def _bound(labels: LabelSet, name: str) -> float:
+    text = dict(labels).get("le")
+    try:
+        bound = float(text or "")
+    except ValueError:
+        bound = math.nan
+    if math.isnan(bound):
+        raise DataError(f"{name}_bucket: found le={text!r}, expected a bound")
+    return bound
 
 
 def missing_series(samples: Samples) -> tuple[str, ...]:

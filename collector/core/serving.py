@@ -18,7 +18,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from collector.core.command import VARIABLE, quoted
+from collector.core.command import VARIABLE, quote
 from collector.core.configuration import Configuration
 from collector.core.errors import DataError
 from collector.core.rows import Row
@@ -131,9 +131,9 @@ def _environment(row: Row, configuration: Configuration | None) -> tuple[tuple[s
 
 def command_text(serving: Serving, about: Iterable[str] = ()) -> str:
     """Return a shell script: one option a line, ${NAME} left for the shell."""
-    start = [f"{name}={quoted(value)}" for name, value in serving.environment]
-    words = [" ".join([*start, "vllm", "serve", quoted(serving.path)])]
-    words += [" ".join(map(quoted, _words(name, values))) for name, values in serving.options]
+    start = [f"{name}={quote(value)}" for name, value in serving.environment]
+    words = [" ".join([*start, "vllm", "serve", quote(serving.path)])]
+    words += [" ".join(map(quote, _words(name, values))) for name, values in serving.options]
     required = "".join(f': "${{{name}:?not set}}"\n' for name in variables(serving))
     return _comment(about) + required + " \\\n  ".join(words) + "\n"
 

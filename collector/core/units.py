@@ -180,6 +180,7 @@ UNITS_KO: dict[str, str] = {
     "positions": "개",
     "requests": "개",
     "rows": "행",
+    "samples": "회",
     "scrapes": "회",
     "sequences": "개",
     "steps": "스텝",

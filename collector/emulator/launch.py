@@ -65,7 +65,7 @@ async def launch(
     check_weights(profile, setup)
     seconds = profile.model(setup.model).load_s + faults.slow_start_s
     await _load(seconds, faults, clock, told)
-    _play(profile, setup, "load")
+    _play(profile, setup, "weights")
     told.loaded(seconds)
     _play(profile, setup, "profile")
     plan = kv_plan(profile, setup)

@@ -21,7 +21,7 @@ from collector.emulator.setup import Setup
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Phase = Literal["config", "load", "profile", "graph_capture"]
+Phase = Literal["config", "weights", "profile", "graph_capture"]
 
 #: Where the prompt's text shows its kind; the first that is found counts. A profile may give its own.
 KINDS = {

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from collector import __version__
+from collector.core.engine_log import EMULATED_BY
 from collector.emulator.asgi import (
     AnswerError,
     Application,
@@ -69,7 +71,7 @@ class _Routes:
             case "GET", "/health" | "/ping":
                 return ""
             case "GET", "/version":
-                return {"version": engine.profile.engine_version}
+                return {"version": engine.profile.engine_version, EMULATED_BY: f"collector {__version__}"}
             case "GET", "/metrics":
                 return engine.metrics.text()
             case "GET", "/v1/models":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collector.core.engine_log import EMULATES
 from collector.emulator.log import API, CORE, Log, traceback, worker
 from collector.emulator.memory import GIB, KvPlan, RefusedStartError, gib, loaded_bytes
 from collector.emulator.profile import Profile
 from collector.emulator.setup import Setup
 
-BANNER = "collector's embedded engine: emulates vLLM {version} on {name}; nothing runs on a GPU, figures are computed."
+BANNER = EMULATES + " vLLM {version} on {name}; nothing runs on a GPU, figures are computed."
 FULL = "FULL_AND_PIECEWISE"
 #: The exception's frame, by the process that raises: file, line, function, code.
 _FRAMES = {

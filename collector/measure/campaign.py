@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.core.codec import cells_of, from_csv
-from collector.core.configuration import Plan
+from collector.core.configuration import Plan, plan_digest
 from collector.core.errors import DataError, UserError
 from collector.core.failures import CATEGORIES, PHASES
 from collector.core.plan import parse_plan
@@ -15,6 +15,7 @@ from collector.core.record import make_row
 from collector.core.rows import PROVENANCES, Failure, Position, Row
 from collector.core.schema import data_package
 from collector.measure import evidence
+from collector.measure.store import stored_host
 
 #: Tables whose absence is a fault; an interrupted sweep leaves all three.
 TABLES = ("rows.csv", "failures.csv", "positions.csv")
@@ -72,6 +73,7 @@ def problems(folder: Path) -> Iterator[str]:
     yield from _key_problems(folder, rows, failures, positions)
     yield from _word_problems(folder, rows, failures)
     yield from _descriptor_problems(folder)
+    yield from _origin_problems(folder, rows)
     for row in rows:
         try:
             again, positions_again = make_row(*evidence.load(folder / "raw", row.row_id))
@@ -119,6 +121,23 @@ def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> It
             yield f"{folder / 'failures.csv'}: {one.failure_id} has the unknown category {one.category!r}"
         if one.phase not in PHASES:
             yield f"{folder / 'failures.csv'}: {one.failure_id} has the unknown phase {one.phase!r}"
+
+
+def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
+    """Hold the rows against the plan and the host beside them."""
+    plan, host = folder / "plan.yaml", folder / "host.json"
+    try:
+        digest = plan_digest(plan.read_text(encoding="utf-8"))
+        host_id = stored_host(host).get("host_id")
+    except (OSError, ValueError, DataError) as error:
+        yield f"{folder}: plan or host cannot be read: {error}"
+        return
+    for what, path, others in (
+        ("plan", plan, [row.row_id for row in rows if row.plan_digest != digest]),
+        ("host", host, [row.row_id for row in rows if row.host_id != host_id]),
+    ):
+        if others:
+            yield f"{folder / 'rows.csv'}: {len(others)} rows come from another {what} than {path.name}: {others[0]} …"
 
 
 def _descriptor_problems(folder: Path) -> Iterator[str]:

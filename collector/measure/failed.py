@@ -14,3 +14,11 @@ class MeasurementError(EngineError):
         self.phase = phase
         self.cause = cause
         self.retryable = retryable
+
+
+class CellRefusedError(MeasurementError):
+    """One cell cannot be measured as the plan has it; the engine goes on with the others."""
+
+
+class NoMoreEnginesError(EngineError):
+    """No engine can be started on this host any more: the sweep ends, what it has measured stays."""

@@ -6,7 +6,8 @@ passes through it into the log, line by line, with secrets removed before they r
 
     python -m collector.measure.keeper LOG -- COMMAND…       (Linux)
 
-Standard input: `stop SECONDS`. Standard output: {"pid": …}, {"exit": code} once the engine ended.
+Standard input: `stop SECONDS`, again for less patience. Standard output: {"pid": …}, {"exit": code} once the engine
+ended.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import cast
 
-from collector.core.secrets import redact, secret_values
+from collector.core.secrets import secret_values
+from collector.measure.log_copy import copy_log
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 #: Time that workers get to end by themselves after their leader, and the engine when collector is gone.
 GRACE_S = 3.0
 POLL_S = 0.02
+#: Time between two writes of the log to the disk: what a host that goes down takes with it, at most.
+SYNC_S = 1.0
 NOT_STARTED = 127
 CHUNK = 65_536
 
@@ -58,7 +62,7 @@ def main(arguments: list[str]) -> int:
             _tell(exit=NOT_STARTED)
             return 0
         _tell(pid=engine.pid)
-        copying = threading.Thread(target=_copy, args=(engine, file.write), daemon=True)
+        copying = threading.Thread(target=_copy, args=(engine, _Log(file)), daemon=True)
         copying.start()
         threading.Thread(target=_obey, args=(engine,), daemon=True).start()
         # Told at once, so that a dead engine is noticed; this process ends when everything is gone.
@@ -81,36 +85,45 @@ def _tell(**message: int) -> None:
         sys.stdout.flush()
 
 
+class _Log:
+    """Writes what a full disk takes, and forces it to the disk: it tells how far an engine took the host down."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file, self._synced = file, time.monotonic()
+
+    def __call__(self, content: bytes) -> None:
+        # An engine whose output nobody takes would stand still; collector finds the disk full by itself.
+        with contextlib.suppress(OSError):
+            self._file.write(content)
+            if time.monotonic() - self._synced >= SYNC_S:
+                os.fdatasync(self._file.fileno())
+                self._synced = time.monotonic()
+
+
 def _copy(engine: subprocess.Popen[bytes], write: Callable[[bytes], object]) -> None:
     """Copy the engine's output to the log without its secrets."""
-    secrets = secret_values(os.environ)
-    if engine.stdout is None:
-        return
-    rest, out = b"", cast("BufferedReader", engine.stdout)
-    while chunk := out.read1(CHUNK):
-        # Whole lines, so that no secret is cut in two; a progress bar ends its lines with a carriage return.
-        rest += chunk
-        end = max(rest.rfind(b"\n"), rest.rfind(b"\r")) + 1
-        if end:
-            write(redact(rest[:end].decode("utf-8", "replace"), secrets).encode())
-            rest = rest[end:]
-    if rest:
-        write(redact(rest.decode("utf-8", "replace"), secrets).encode())
+    if engine.stdout is not None:
+        out = cast("BufferedReader", engine.stdout)
+        copy_log(iter(lambda: out.read1(CHUNK), b""), write, secret_values(os.environ))
 
 
 def _obey(engine: subprocess.Popen[bytes]) -> None:
     """Wait for `stop SECONDS`, or for the end of input, which means that collector is gone."""
-    words = sys.stdin.readline().split()
-    patience = float(words[1]) if words[:1] == ["stop"] else GRACE_S
+    deadline = time.monotonic() + _patience()
     with contextlib.suppress(ProcessLookupError):
         os.kill(engine.pid, signal.SIGTERM)
-    deadline = time.monotonic() + patience
     while time.monotonic() < deadline and engine.poll() is None:
-        if select.select([sys.stdin], [], [], POLL_S)[0] and not os.read(sys.stdin.fileno(), CHUNK):
-            deadline = min(deadline, time.monotonic() + GRACE_S)  # collector has gone while it waited
+        if select.select([sys.stdin], [], [], POLL_S)[0]:
+            deadline = min(deadline, time.monotonic() + _patience())  # asked again, or collector has gone meanwhile
             time.sleep(POLL_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(engine.pid, signal.SIGKILL)
+
+
+def _patience() -> float:
+    """Wait for a word of collector and return the seconds it gives; unbuffered, so that no second word is missed."""
+    words = os.read(sys.stdin.fileno(), CHUNK).split()
+    return float(words[-1]) if words[:1] == [b"stop"] else GRACE_S
 
 
 def _children() -> list[int]:

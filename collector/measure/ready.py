@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import httpx
 
 from collector.core.configuration import Run
+from collector.core.engine_log import EMULATED_BY
 from collector.core.errors import EngineError, RefusedError
 from collector.core.plan_schema import Limits
 from collector.core.series import cache_info
@@ -41,6 +42,7 @@ class Ready:
     """What the engine says of itself."""
 
     version: str
+    emulated: bool  # it is the embedded engine, on a port
     max_model_len: int | None
     start_s: float
 
@@ -52,6 +54,7 @@ async def unless_ended(engine: Running, work: Awaitable[Result]) -> Result:
     try:
         await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
         if ended.done() and not task.done():
+            ended.result()  # raises where its end cannot be seen any more
             raise MeasurementError(category=None, phase="", cause="the engine ended")
         return await task
     finally:
@@ -64,11 +67,16 @@ async def wait_ready(engine: Running, run: Run, limits: Limits, clock: Clock, *,
     """Wait until requests are answered. Raises MeasurementError with category and phase."""
     async with engine.target.client(limits.request_s) as client:
         await unless_ended(engine, _healthy(engine, client, limits, clock, began))
-        version, longest = await unless_ended(engine, _agrees(client, run))
+        statement, longest = await unless_ended(engine, _agrees(client, run))
         if not engine.owned:
             await unless_ended(engine, _cache_agrees(client, run, clock))
         await unless_ended(engine, _probe(client, run))
-    return Ready(version=version, max_model_len=longest, start_s=clock.monotonic() - began)
+    return Ready(
+        version=str(statement["version"]),
+        emulated=EMULATED_BY in statement,
+        max_model_len=longest,
+        start_s=clock.monotonic() - began,
+    )
 
 
 async def _healthy(engine: Running, client: Client, limits: Limits, clock: Clock, began: float) -> None:
@@ -99,17 +107,21 @@ def _serves(engine: Running) -> bool:
 
 def _timeout(reason: str, status: int | None) -> MeasurementError:
     health = "does not answer" if status is None else f"answers {status}"
-    return MeasurementError(category="timeout", phase="load", cause=f"{reason}; /health {health}", retryable=True)
+    return MeasurementError(category="timeout", phase="", cause=f"{reason}; /health {health}", retryable=True)
 
 
-async def _agrees(client: Client, run: Run) -> tuple[str, int | None]:
-    """Return version and longest sequence. An engine that is another than the plan says gives false rows."""
+async def _agrees(client: Client, run: Run) -> tuple[dict[str, Any], int | None]:
+    """Return what GET /version answers and the longest sequence.
+
+    An engine that is another than the plan says gives false rows.
+    """
     wanted, model = run.configuration.version, run.configuration.model
     try:
-        version = str((await get_json(client, "/version"))["version"])
+        statement: dict[str, Any] = await get_json(client, "/version")
+        version = str(statement["version"])
         served: list[dict[str, Any]] = (await get_json(client, "/v1/models"))["data"]
         names = [str(one["id"]) for one in served]
-    except (EngineError, KeyError, TypeError) as error:
+    except (EngineError, KeyError, TypeError, AttributeError) as error:
         raise MeasurementError(
             category="environment", phase="ready", retryable=True, cause=f"not the routes of vLLM: {error}"
         ) from error
@@ -120,11 +132,14 @@ async def _agrees(client: Client, run: Run) -> tuple[str, int | None]:
         cause = f"the engine serves {', '.join(names)}, the plan asks for {model}"
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     longest = served[names.index(model)].get("max_model_len")
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int)):
+        cause = f"/v1/models: found max_model_len {longest!r}, expected a whole number"
+        raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
     asked = run.configuration.max_model_len
     if asked and longest and longest != asked:
         cause = f"the engine accepts {longest} tokens, the plan asks for max_model_len {asked}"
         raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
-    return version, longest
+    return statement, longest
 
 
 async def _cache_agrees(client: Client, run: Run, clock: Clock) -> None:
@@ -137,28 +152,40 @@ async def _cache_agrees(client: Client, run: Run, clock: Clock) -> None:
 
 
 async def _probe(client: Client, run: Run) -> None:
-    """Send one short request of each kind that the stages send: up is not yet ready."""
-    for name in dict.fromkeys(stage.prompt_set for stage in run.stages):
-        path, body = request_body(
-            load_prompt_set(name),
-            0,
-            model=run.configuration.model,
-            salt=f"probe/{run.configuration.configuration_id}/{run.repeat}",
-            repetitions=1,
-            output_tokens=PROBE_TOKENS,
-        )
-        try:
-            answer = await post_json(client, path, body)
-            tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
-        except EngineError as error:
-            refused = isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status)
-            category = "environment" if refused else "crashed_serving"
-            raise MeasurementError(
-                category=category, phase="ready", retryable=True, cause=f"the first request: {error}"
-            ) from error
-        except (KeyError, IndexError, TypeError) as error:
-            cause = f"the first request: {path} answered without usage"
-            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause) from error
-        if (tokens, reason) != (PROBE_TOKENS, "length"):
-            cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
-            raise MeasurementError(category="environment", phase="ready", retryable=True, cause=cause)
+    """Send one short request of each kind that the stages send: up is not yet ready.
+
+    A kind that the engine refuses where it answers another is the matter of its stages.
+    """
+    names = list(dict.fromkeys(stage.prompt_set for stage in run.stages))
+    refusals = [one for name in names if (one := await _probe_one(client, run, name))]
+    if len(refusals) == len(names):
+        raise refusals[0]
+
+
+async def _probe_one(client: Client, run: Run, name: str) -> MeasurementError | None:
+    """Send one request and return its refusal. Raises MeasurementError for any other answer that is not right."""
+    path, body = request_body(
+        load_prompt_set(name),
+        0,
+        model=run.configuration.model,
+        salt=f"probe/{run.configuration.configuration_id}/{run.repeat}",
+        repetitions=1,
+        output_tokens=PROBE_TOKENS,
+    )
+    try:
+        answer = await post_json(client, path, body)
+        tokens, reason = answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]
+    except EngineError as error:
+        cause = f"the first request: {error}"
+        if isinstance(error, RefusedError) and httpx.codes.is_client_error(error.status):
+            return MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)
+        raise MeasurementError(
+            category="crashed_serving", phase="first_request", retryable=True, cause=cause
+        ) from error
+    except (KeyError, IndexError, TypeError) as error:
+        cause = f"the first request: {path} answered without usage"
+        raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause) from error
+    if (tokens, reason) != (PROBE_TOKENS, "length"):
+        cause = f"the first request: asked for {PROBE_TOKENS} tokens, got {tokens} ({reason})"
+        raise MeasurementError(category="environment", phase="first_request", retryable=True, cause=cause)
+    return None

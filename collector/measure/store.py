@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from collector.core.codec import from_csv, header_line, line_of, to_csv
 from collector.core.configuration import Plan, plan_digest
 from collector.core.errors import DataError, UserError
 from collector.core.rows import Failure, Position, Row
 from collector.core.schema import data_package
-from collector.measure.files import append_durably, sync_folder, write_atomically
+from collector.measure.files import append_durably, sync_folder, without_torn_tail, write_atomically
 from collector.measure.host import Host
 
 NEWLINE = b"\n"
@@ -44,6 +44,11 @@ class Store:
     def logs(self) -> Path:
         return self.folder / "logs"
 
+    @property
+    def replaced(self) -> Path:
+        """Rows that were measured once more: a folder for each, with its lines and its evidence."""
+        return self.folder / "replaced"
+
     def append_row(self, row: Row, positions: tuple[Position, ...]) -> None:
         if positions:
             append_durably(self.folder / "positions.csv", "".join(map(line_of, positions)))
@@ -52,8 +57,29 @@ class Store:
         self.row_ids.add(row.row_id)
 
     def append_failure(self, failure: Failure) -> None:
+        """Append a failure; one that is there already was written just before a crash."""
+        if any(one.failure_id == failure.failure_id for one in self.failures):
+            return
         append_durably(self.folder / "failures.csv", line_of(failure))
         self.failures.append(failure)
+
+    def replace(self, rows: Sequence[Row]) -> None:
+        """Take rows out of the tables, so that their cells are measured again. They are kept, whole, before that."""
+        gone = {row.row_id for row in rows}
+        positions = _records(self.folder, Position)
+        for row in rows:
+            kept = self.replaced / f"{row.row_id}-{row.measured_at.replace(':', '')}"
+            kept.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept / "rows.csv", to_csv(Row, [row]).encode())
+            own = [one for one in positions if one.row_id == row.row_id]
+            write_atomically(kept / "positions.csv", to_csv(Position, own).encode())
+            for path in self.raw.glob(f"{row.row_id}-*"):
+                write_atomically(kept / path.name, path.read_bytes())
+        self.rows = [row for row in self.rows if row.row_id not in gone]
+        self.row_ids -= gone
+        write_atomically(self.folder / "rows.csv", to_csv(Row, self.rows).encode())
+        _settle_positions(self.folder, self.row_ids)
+        _settle_raw(self.raw, self.row_ids)
 
 
 @contextlib.contextmanager
@@ -94,7 +120,7 @@ def _lock(descriptor: int, folder: Path) -> None:
 def _settle_plan(folder: Path, plan: Plan, text: str) -> None:
     """Keep the plan with the rows: the one that begins the campaign, and each that says it continues that one."""
     path = folder / "plan.yaml"
-    stored = path.read_text(encoding="utf-8") if path.exists() else None
+    stored = path.read_bytes().decode("utf-8", errors="replace") if path.exists() else None
     if stored == text:
         return
     if plan.continues is None and stored is not None:
@@ -118,29 +144,44 @@ def _settle_host(folder: Path, host: Host) -> None:
     if not path.exists():
         write_atomically(path, (json.dumps(host.as_json(), ensure_ascii=False, indent=2) + "\n").encode())
         return
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    if stored.get("host_id") != host.host_id:
+    if stored_host(path).get("host_id") != host.host_id:
         raise UserError(
             f"{path}: this campaign was measured on another host; a campaign is one plan on one host, "
             "so give this one a folder of its own with --out"
         )
 
 
+def stored_host(path: Path) -> dict[str, Any]:
+    """Read a campaign's host.json. Raises DataError."""
+    try:
+        stored = json.loads(path.read_bytes())
+    except ValueError as error:  # not JSON, or not text
+        raise DataError(f"{path}: not JSON ({error}); restore it, or remove it to have it written again") from error
+    if not isinstance(stored, dict):
+        raise DataError(f"{path}: expected an object; restore it, or remove it to have it written again")
+    return stored
+
+
 _FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "positions.csv"}
 
 
 def _records(folder: Path, record: type[Record]) -> list[Record]:
-    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none."""
+    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none.
+
+    A table of an older version is written anew, as what is appended to it is of this one.
+    """
     path = folder / _FILES[record]
     content = path.read_bytes() if path.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1] or header_line(record).encode()
+    whole = without_torn_tail(content) or header_line(record).encode()
     try:
         text = whole.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}, line {whole.count(NEWLINE, 0, error.start) + 1}: not UTF-8 text") from error
+    records = from_csv(record, text, str(path))
+    whole = to_csv(record, records).encode()
     if whole != content:
         write_atomically(path, whole)
-    return from_csv(record, text, str(path))
+    return records
 
 
 def _settle_raw(raw: Path, row_ids: set[str]) -> None:

@@ -6,109 +6,65 @@ What is done is in rows.csv and failures.csv; a sweep on an existing campaign go
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+
+import httpx
 
 from collector import __version__
-from collector.core.configuration import Plan, Run, Stage, row_id
+from collector.core.configuration import Run, Stage, row_id
 from collector.core.engine_log import read_engine_log
 from collector.core.errors import DataError, EngineError
 from collector.core.record import Context, make_row
 from collector.core.rows import Failure, Row
 from collector.core.secrets import redact
 from collector.core.series import missing_series
-from collector.measure import evidence, journal, telling
-from collector.measure.clock import Clock, stamp
-from collector.measure.engines.interface import End, Kind, Launch, Running
-from collector.measure.failed import MeasurementError
-from collector.measure.host import Host
-from collector.measure.ready import Ready, unless_ended, wait_ready
+from collector.measure import evidence, journal, resume, telling
+from collector.measure.clock import stamp
+from collector.measure.engines.interface import End, Launch, Running
+from collector.measure.failed import CellRefusedError, MeasurementError
+from collector.measure.job import Attempt, Job
+from collector.measure.models import commits
+from collector.measure.ready import unless_ended, wait_ready
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
-from collector.measure.store import Store
 from collector.measure.verdict import failure_of
 
+#: The engine's word that a request does not fit it; known before where it counts tokens for us.
+TOO_LONG = "maximum context length"
+#: Kinds whose models lie on this host.
+STARTED_HERE = ("process", "docker")
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
-    """Everything a sweep works with; time, engine and chance are handed in."""
-
-    plan: Plan
-    store: Store
-    journal: journal.Journal
-    clock: Clock
-    host: Host
-    kind_name: str
-    kind: Kind
-    variables: Mapping[str, str]
-    secrets: tuple[str, ...]  # never stored or shown
-    salt: str  # makes prompts unlike those of any other sweep
-    tell: Callable[[str], None]
-    retry_failed: bool = False
-
-    @property
-    def provenance(self) -> str:
-        return "emulated" if self.kind_name == "emulated" else "measured"
-
-
 async def sweep(job: Job) -> None:
-    """Measure what the plan asks for and the campaign does not have yet."""
+    """Measure what the plan asks for and the campaign does not have yet.
+
+    Raises NoMoreEnginesError where no further start is possible.
+    """
+    past = job.journal.attempts()
     job.journal.note(journal.SWEEP_STARTED, collector_version=__version__, plan_digest=job.plan.digest)
+    wanted = [run for run in job.plan.runs if resume.due_now(job, run, past)[0]]
+    await job.kind.prepare(job.store.folder, job.plan, wanted, job.variables, job.tell)
+    resume.record_host_down(job, past)  # by the log, which a container may have kept until now
     total = len(job.plan.runs)
     for number, run in enumerate(job.plan.runs, start=1):
-        stages = remaining(job, run)
+        stages, held_back = resume.due_now(job, run, past)
+        title = f"[{number}/{total}] {telling.run(run)}"
+        if held_back:
+            job.tell(f"{title}: left out, {held_back}; --retry-failed tries it")
         if stages:
-            job.tell(f"[{number}/{total}] {telling.run(run)}")
-            await _measure_run(job, run, stages)
+            job.tell(title)
+            await _measure_run(job, run, stages, resume.number_of(job, run, past))
     job.journal.note(journal.SWEEP_FINISHED)
 
 
-def remaining(job: Job, run: Run) -> tuple[Stage, ...]:
-    """Return the stages of a run that have no row yet; none where its engine is known not to start."""
-    identity = run.configuration.configuration_id
-    have = job.store.row_ids
-    stages = tuple(one for one in run.stages if row_id(run.configuration, one, run.repeat) not in have)
-    failures = [one for one in job.store.failures if one.configuration_id == identity]
-    if any(not one.retryable and one.row_id is None for one in failures):
-        return ()  # it does not start, in this repeat or another
-    if any(one.repeat == run.repeat for one in failures) and not job.retry_failed:
-        return ()
-    return stages
-
-
-@dataclass(kw_only=True, slots=True)
-class Attempt:
-    """One engine start and how far it came: needed to say what failed."""
-
-    run: Run
-    number: int
-    log: Path
-    began: float
-    ready: Ready | None = None
-    stage: Stage | None = None
-    died: bool = False
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"configuration_id": self.run.configuration.configuration_id, "repeat": self.run.repeat}
-
-    def row_id(self) -> str | None:
-        """Return the cell under way, or None while the engine starts."""
-        return row_id(self.run.configuration, self.stage, self.run.repeat) if self.stage else None
-
-
-async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
+async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: int) -> None:
     """Start an engine, measure its stages, end it; a failure becomes a line and the sweep goes on."""
-    identity = run.configuration.configuration_id
-    number = job.journal.attempts(identity, run.repeat) + 1
-    log = job.store.logs / f"{identity}-r{run.repeat}-a{number}.log"
+    log = job.log(run, number)
+    resume.put_aside(log)
     attempt = Attempt(run=run, number=number, log=log, began=job.clock.monotonic())
-    job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number)
+    job.journal.note(journal.START_ATTEMPTED, **attempt.identity, attempt=number, **job.moment())
     launch = Launch(
         configuration=run.configuration,
         repeat=run.repeat,
@@ -121,30 +77,51 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...]) -> None:
     error: MeasurementError | None = None
     stopped_at, end = 0, End()
     try:
+        sensor_for = await job.bay.made_ready(launch, job.plan.limits.gpu_free_s) if job.bay else None
         engine = await job.kind.start(launch)
+        attempt.sensor = sensor_for(engine.owns) if sensor_for else None
         await _stages(job, attempt, stages, engine)
     except MeasurementError as one:
         error = one
     finally:
         if engine:
             stopped_at = len(engine.log_text())
-            end = await asyncio.shield(engine.stop(job.plan.limits.stop_s))
+            end = await _stop(job, engine)
     if error:
-        _record_failure(job, attempt, error, engine, end, stopped_at)
+        failure = _record_failure(job, attempt, error, engine, end, stopped_at)
+        facts = {"attempt": number, "category": failure.category}
+        job.journal.note(journal.FAILED, **attempt.identity, **facts, **job.moment())
     else:
-        job.journal.note(journal.ENGINE_ENDED, **attempt.identity, exit_code=end.exit_code)
+        job.journal.note(journal.ENGINE_ENDED, **attempt.identity, exit_code=end.exit_code, **job.moment())
+
+
+async def _stop(job: Job, engine: Running) -> End:
+    """End the engine, whatever happens meanwhile; with another signal its time to end by itself is over."""
+    stopping = asyncio.ensure_future(engine.stop(0 if job.signals.at_once else job.plan.limits.stop_s))
+    try:
+        return await asyncio.shield(stopping)
+    except asyncio.CancelledError:
+        await asyncio.shield(engine.stop(0))
+        raise
 
 
 async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine: Running) -> None:
     """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
+        if job.provenance(attempt.ready, engine.log_text()) == "emulated":
+            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:
             attempt.stage = stage
             job.journal.note(journal.STAGE_ATTEMPTED, **attempt.identity, row_id=attempt.row_id())
-            row = await _measure_cell(job, attempt, stage, engine)
+            try:
+                row = await _measure_cell(job, attempt, stage, engine)
+            except CellRefusedError as refusal:
+                _record_failure(job, attempt, refusal, engine, End(), len(engine.log_text()))
+                job.journal.note(journal.STAGE_REFUSED, **attempt.identity, row_id=attempt.row_id())
+                continue
             job.journal.note(journal.STAGE_FINISHED, **attempt.identity, row_id=row.row_id, checks=row.checks)
             job.tell(telling.row(row))
     except EngineError as error:
@@ -178,9 +155,12 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
         model=configuration.model,
         salt=f"{job.salt}/{name}",
         max_model_len=attempt.ready.max_model_len if attempt.ready else None,
+        sensor=attempt.sensor,
     )
     measured = _without_secrets(await unless_ended(engine, measuring), job.secrets)
     await _see_that_it_answers(engine, measured)
+    if name in job.store.row_ids:
+        return next(row for row in job.store.rows if row.row_id == name)
     context = _context(job, attempt, engine, measured)
     evidence.store(job.store.raw, name, context, (configuration, stage), measured)
     try:
@@ -205,48 +185,54 @@ async def _see_that_it_answers(engine: Running, measured: Measured) -> None:
     if failed and await _has_ended(engine):
         raise MeasurementError(category=None, phase="", cause="the engine ended")
     if len(failed) == len(measured.requests):
+        if all(one.status == httpx.codes.BAD_REQUEST and TOO_LONG in (one.error or "") for one in failed):
+            cause = f"every request was refused, the first with: {failed[0].error}"
+            raise CellRefusedError(category="max_model_len", phase="ready", cause=cause)
         cause = f"every request failed, the first with: {failed[0].status or 'no answer'} {failed[0].error}"
         raise MeasurementError(category="crashed_serving", phase="serving", cause=cause)
 
 
 def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) -> Context:
-    ready = attempt.ready
+    ready, log = attempt.ready, engine.log_text()
     return Context(
         campaign=job.plan.campaign,
         repeat=attempt.run.repeat,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         measured_at=stamp(job.clock.utc_now()),
         collector_version=__version__,
         plan_digest=job.plan.digest,
         host_id=job.host.host_id,
         cpu_model=job.host.cpu_model,
         gpu_model=job.host.gpu_model,
-        gpu_count=job.host.gpu_count,
+        gpu_count=len(attempt.sensor.cards) if attempt.sensor else job.host.gpu_count,
         driver_version=job.host.driver_version,
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else "",
         max_model_len=ready.max_model_len if ready else None,
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
-        facts=read_engine_log(engine.log_text()),
+        facts=read_engine_log(log),
+        p2p_driver=job.host.p2p_driver,
+        image_digest=engine.image_digest,
+        **(commits(attempt.run.configuration, job.variables) if job.kind_name in STARTED_HERE else {}),
     )
 
 
 def _record_failure(
     job: Job, attempt: Attempt, error: MeasurementError, engine: Running | None, end: End, stopped_at: int
-) -> None:
-    ready = attempt.ready
+) -> Failure:
+    ready, log = attempt.ready, engine.log_text() if engine else ""
     failure = failure_of(
         error,
         attempt.run,
         # An engine that collector itself ended has no exit code of its own, and its last words do not count.
         end=end if attempt.died else End(),
         stopped_at=None if attempt.died else stopped_at,
-        stored_log=(engine.log_text() if engine else "", f"logs/{attempt.log.name}" if attempt.log.exists() else None),
+        stored_log=(log, f"logs/{attempt.log.name}" if attempt.log.exists() else None),
         secrets=job.secrets,
         was_ready=ready is not None,
         campaign=job.plan.campaign,
-        provenance=job.provenance,
+        provenance=job.provenance(ready, log),
         failed_at=stamp(job.clock.utc_now()),
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else attempt.run.configuration.version,
@@ -255,16 +241,5 @@ def _record_failure(
         alive_s=job.clock.monotonic() - attempt.began,
     )
     job.store.append_failure(failure)
-    job.journal.note(journal.FAILED, **attempt.identity, attempt=attempt.number, category=failure.category)
     job.tell(telling.failure(failure))
-
-
-def unfinished(job: Job) -> tuple[Failure, ...]:
-    """Return the failures that no later attempt made good."""
-    have = {row.row_id for row in job.store.rows}
-    whole = {
-        (run.configuration.configuration_id, run.repeat)
-        for run in job.plan.runs
-        if all(row_id(run.configuration, stage, run.repeat) in have for stage in run.stages)
-    }
-    return tuple(one for one in job.store.failures if (one.configuration_id, one.repeat) not in whole)
+    return failure

@@ -85,5 +85,5 @@ def _json(response: Answer, path: str) -> Any:
         raise _refused(path, response)
     try:
         return response.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EngineError(f"{path} answered no JSON: {response.text[:200]}") from error

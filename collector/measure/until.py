@@ -8,7 +8,8 @@ from dataclasses import replace
 from collector.analysis.narrowing import Cell, Narrowing, narrowings, with_cells
 from collector.core.configuration import Plan, Stage
 from collector.measure import journal, telling
-from collector.measure.sweep import Job, sweep
+from collector.measure.job import Job
+from collector.measure.sweep import sweep
 
 BREAK_EVEN = "break-even"
 

@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from collector.core.configuration import Run, content_id
+from collector.core.due import HOST_DOWN
 from collector.core.failures import Verdict, diagnose
 from collector.core.rows import SCHEMA_VERSION, Failure
 from collector.core.secrets import redact
 from collector.measure.engines.interface import End
-from collector.measure.failed import MeasurementError
+from collector.measure.failed import CellRefusedError, MeasurementError
 
 #: Verdicts of a log that say less than what the sweep itself saw.
 _SAYS_NOTHING = ("ok", "other")
+#: What the sweep saw for itself, whatever the log says.
+_SEEN = ("environment", "port_in_use", "container", HOST_DOWN)
 #: The engine was ready and then failed: that wins over the kind of its last error.
 _SERVING = "crashed_serving"
 
@@ -40,11 +43,13 @@ def failure_of(
         stopped_at=stopped_at,
     )
     verdict = _weigh(error, log, was_ready=was_ready, end=end)
-    if columns["row_id"]:  # the sweep knows that a stage was under way, whatever the log's last word
+    refused = isinstance(error, CellRefusedError)
+    if columns["row_id"] and not refused:  # the sweep knows that a stage was under way, whatever the log's last word
         verdict = replace(verdict, phase="serving")
     c, numbers = run.configuration, verdict.numbers
     estimate = numbers.get("max_model_len_estimate")
     identity = {"configuration": c.configuration_id, "repeat": run.repeat, "attempt": columns["attempt"]}
+    identity |= {"row": columns["row_id"]} if refused else {}  # of which one attempt may have several
     return Failure(
         schema_version=SCHEMA_VERSION,
         failure_id=content_id(identity),
@@ -80,14 +85,14 @@ def _weigh(error: MeasurementError, log: Verdict, *, was_ready: bool, end: End) 
     if error.category is None:
         # SIGKILL without a word suggests the host's memory only while starting, or where the runtime says so.
         guessed = log.category == "oom_host" and was_ready and not end.oom_killed
-        if log.category != "ok" and not guessed:
+        if not log.silent and not guessed:
             return log
         how = f"signal {end.exit_signal}" if end.exit_signal else f"exit code {end.exit_code}"
         category = _SERVING if was_ready else "worker_died"
         phase = "serving" if was_ready else log.phase
         return _own(category, phase, f"the engine ended with {how} and no word of its own", retryable=True)
-    if silent or error.category in ("environment", "port_in_use"):
-        return _own(error.category, error.phase, error.cause, retryable=error.retryable)
+    if silent or error.category in _SEEN or isinstance(error, CellRefusedError):
+        return _own(error.category, error.phase or log.phase, error.cause, retryable=error.retryable)
     category = _SERVING if error.category == _SERVING else log.category
     return _own(category, error.phase or log.phase, log.cause, retryable=log.retryable, log=log)
 

@@ -36,8 +36,9 @@ class _Loop(asyncio.SelectorEventLoop):
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
 
-    def __init__(self) -> None:
-        self._ticks, self._now = 0, 0.0
+    def __init__(self, start_s: float = 0.0) -> None:
+        self._ticks = round(start_s * TICKS_PER_S)
+        self._now = self._ticks / TICKS_PER_S
         super().__init__(_Selector(self))
 
     def time(self) -> float:
@@ -94,12 +95,12 @@ class VirtualClock:
             await asyncio.sleep(seconds)
 
 
-def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in virtual time and return what it returns."""
+def run(work: Coroutine[Any, Any, Result], start_s: float = 0.0) -> Result:
+    """Run a coroutine in virtual time, from `start_s` on, and return what it returns."""
     often = gc.get_threshold()
     gc.set_threshold(GARBAGE_EVERY)
     try:
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: _Loop(start_s)) as runner:
             return runner.run(work)
     finally:
         gc.set_threshold(*often)

@@ -12,7 +12,7 @@ from collector.core.configuration import Stage
 from collector.core.errors import EngineError, RefusedError, UserError
 from collector.core.window import STEADY
 from collector.measure.client import Client
-from collector.measure.failed import MeasurementError
+from collector.measure.failed import CellRefusedError
 from collector.measure.load import Body
 from collector.measure.prompts import PromptSet, load_prompt_set, repetitions_for, request_body, tokenize_body
 from collector.measure.target import post_json
@@ -35,7 +35,7 @@ class Workload:
 
 
 async def prepare(client: Client, stage: Stage, *, model: str, salt: str, max_model_len: int | None) -> Workload:
-    """Make the requests of a stage. Raises MeasurementError where a prompt would not fit the engine."""
+    """Make the requests of a stage. Raises CellRefusedError where a prompt would not fit the engine."""
     prompt_set = load_prompt_set(stage.prompt_set)
     repetitions = await _repetitions(client, prompt_set, stage, model)
     measured_salt = f"{salt}/measure"
@@ -48,7 +48,7 @@ async def prepare(client: Client, stage: Stage, *, model: str, salt: str, max_mo
             f"a prompt of {longest} tokens of {stage.prompt_set} and {stage.output_tokens} output tokens "
             f"do not fit the engine's {max_model_len}"
         )
-        raise MeasurementError(category="max_model_len", phase="ready", cause=cause)
+        raise CellRefusedError(category="max_model_len", phase="ready", cause=cause)
 
     def bodies(lengths: Sequence[int], part_salt: str) -> list[Body]:
         made = (
@@ -88,7 +88,7 @@ async def _repetitions(client: Client, prompt_set: PromptSet, stage: Stage, mode
     try:
         return repetitions_for(stage.prompt_tokens, one, two)
     except UserError as error:  # known only now, with the engine's tokenizer
-        raise MeasurementError(category="other", phase="ready", cause=str(error)) from error
+        raise CellRefusedError(category="other", phase="ready", cause=str(error)) from error
 
 
 async def _tokenized(
@@ -114,5 +114,5 @@ async def _count(
         if httpx.codes.is_client_error(error.status) or error.status == httpx.codes.NOT_IMPLEMENTED:
             return None
         raise
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise EngineError(f"/tokenize answered without a count: {error}") from error

@@ -42,7 +42,8 @@ def minutes(one: Proposal, words: Words) -> Markup:
 
 
 def _at(concurrencies: Iterable[int], words: Words) -> Markup:
-    return Markup(", ").join(words.setting(at, "concurrency") for at in concurrencies)
+    """Return concurrencies that no row has yet: how many requests, not a setting of the data."""
+    return Markup(", ").join(words.count(at, "requests") for at in concurrencies)
 
 
 def _prompts(names: Iterable[str], words: Words) -> Markup:
@@ -108,10 +109,10 @@ def _repeat(one: Proposal, words: Words) -> Markup:
 
 def _schedule(one: Proposal, words: Words) -> Markup:
     return words.t(
-        "스케줄: {ranges}. {own} 프롬프트의 배율에서 나온 예측이며, k=0의 비용(드래프터의 첫 포워드는 그때도 돕니다)은 "
-        "동시 {at}에서 재어야 압니다.",
-        "Schedule: {ranges}. A prediction from the ratios on {own} prompts; what k=0 costs (a drafter's first forward "
-        "runs even then) has to be measured, at concurrency {at}.",
+        "스케줄: {ranges}. {own} 프롬프트의 배율에서 나온 예측이며, "
+        "<code>k=0</code>의 비용(드래프터의 첫 포워드는 그때도 돕니다)은 동시 {at}에서 재어야 압니다.",
+        "Schedule: {ranges}. A prediction from the ratios on {own} prompts; what <code>k=0</code> costs (a "
+        "drafter's first forward runs even then) has to be measured, at concurrency {at}.",
         ranges=ranges_text(one.ranges, words),
         own=_prompts([one.pair["prompt_set"]], words),
         at=_at(one.concurrencies, words),
@@ -136,8 +137,8 @@ def ranges_text(ranges: Iterable[tuple[int, int, int]], words: Words) -> Markup:
     parts = []
     for first, last, _ in found:
         ends = (first,) if first == last else (first, last)
-        span = Markup("–").join(words.setting(end, "concurrency") for end in ends)
-        k = words.setting(k_at(found, first), "num_speculative_tokens")
+        span = Markup("–").join(words.count(end, "requests") for end in ends)
+        k = words.count(k_at(found, first), "tokens")
         parts.append(words.t("배치 {span}: k={k}", "batch {span}: k={k}", span=span, k=k))
     return Markup(", ").join(parts)
 

@@ -114,11 +114,15 @@ def _cells_of(one: tuple[Compared, Change]) -> tuple[str, ...]:
     cell, change = one
     shape, judged = DISPLAYED[change.metric], change.judgement
     ends = judged.interval
-    interval = f"[{_percent(ends[0])}, {_percent(ends[1])}]" if ends else "no spread measured"
+    interval = f"[{_percent(ends[0])}, {_percent(ends[1])}]" if ends else _without_interval(change)
     multiple = f"{judged.multiple:.1f}x noise" if judged.multiple is not None else ""
     values = (shape.text(change.a.value), f"{shape.text(change.b.value)} {shape.unit}")
     verdict = WORDS.get(change.verdict, change.verdict)
     return (verdict, label(cell.cell), shape.en, *values, _percent(change.ratio.value), interval, multiple)
+
+
+def _without_interval(change: Change) -> str:
+    return "no spread measured" if change.ratio.n < 2 else "too few repeats for an interval"
 
 
 def _line(one: tuple[Compared, Change]) -> str:

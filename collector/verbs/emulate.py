@@ -13,14 +13,19 @@ from typing import Any
 from collector.core.errors import UserError
 from collector.core.speculative import check_speculation
 
-SERVED_HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
+#: Whoever follows the log, such as a container's daemon, sees a line after at most this.
+LOG_EVERY_S = 0.2
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("emulate", help="serve the embedded engine on a port, for real clients")
     parser.add_argument("--profile", default="dual-3090", help="a shipped profile or a .json file (default: dual-3090)")
     parser.add_argument("--model", help="model of the profile to serve (default: its first)")
-    parser.add_argument("--port", type=int, default=8000, help=f"port on {SERVED_HOST} (default: 8000)")
+    parser.add_argument(
+        "--host", default=LOOPBACK, help=f"address to serve on, 0.0.0.0 in a container (default: {LOOPBACK})"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="port to serve on (default: 8000)")
     parser.add_argument("--kv-cache-dtype", default="auto")
     parser.add_argument("--speculative-config", metavar="JSON", help="as vLLM takes it")
     parser.add_argument("--nvlink", choices=("on", "off"), default="on")
@@ -46,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
     profile.model(setup.model)
     faults = parse_faults(dict(map(_fault, args.fault))) if args.fault else None
     try:
-        taken = bind(SERVED_HOST, args.port)
+        taken = bind(args.host, args.port)
     except OSError as error:
-        raise UserError(f"--port: {args.port} on {SERVED_HOST} is taken: {error.strerror}") from error
+        raise UserError(f"--port: {args.port} on {args.host} cannot be had: {error.strerror}") from error
     try:
         seconds = step_time(profile, setup)
     except KeyError as error:
@@ -59,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             profile, setup, clock=RealClock(args.speed), step_time=seconds, faults=faults, started_at=time.time()
         )
 
-    print(f"EMULATED {setup.model} of {profile.name} on http://{SERVED_HOST}:{taken.getsockname()[1]}", file=sys.stderr)
+    print(f"EMULATED {setup.model} of {profile.name} on http://{args.host}:{taken.getsockname()[1]}", file=sys.stderr)
     return asyncio.run(_serve(make, taken))
 
 
@@ -71,12 +76,30 @@ async def _serve(make: Any, taken: Any) -> int:
     if task is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    printing = asyncio.ensure_future(_print(engine.log))
     try:
         code: int = await serve(engine, taken)
     except asyncio.CancelledError:
         code = 0
-    sys.stdout.write(engine.log.text())
+    printing.cancel()
+    await printing
     return 0 if code == 0 else 1
+
+
+async def _print(log: Any) -> None:
+    """Print the log while it grows; cancelled, the rest of it."""
+    printed = 0
+    while True:
+        try:
+            await asyncio.sleep(LOG_EVERY_S)
+            going = True
+        except asyncio.CancelledError:
+            going = False
+        text = log.text()
+        print(text[printed:], end="", flush=True)
+        printed = len(text)
+        if not going:
+            return
 
 
 def _setup(args: argparse.Namespace, model: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.core.command import shown_command
 from collector.core.configuration import Plan, Run, row_id
+from collector.core.container import shown_run
 from collector.core.errors import UserError
 from collector.core.estimate import ASSUMPTIONS, plan_seconds, run_seconds
 from collector.core.plan import parse_plan
@@ -55,6 +56,9 @@ def lines(plan: Plan) -> list[str]:
 def _command(plan: Plan, one: Run) -> str:
     if plan.engine.kind == "url":
         return f"the engine at {plan.engine.url}, as somebody else runs it"
+    kind = plan.engine.kind
+    if kind == "docker" or (kind == "auto" and one.configuration.image):
+        return shown_run(one.configuration, plan.engine)
     return shown_command(one.configuration, list(plan.engine.command), plan.engine.port)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import errno
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,11 +21,15 @@ from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.core.secrets import secret_values
+from collector.measure.bay import open_bay
 from collector.measure.engines import kind_of
-from collector.measure.journal import INTERRUPTED, Journal
+from collector.measure.failed import NoMoreEnginesError
+from collector.measure.job import Job
+from collector.measure.journal import INTERRUPTED, ROWS_REPLACED, open_journal
+from collector.measure.resume import unfinished
 from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
-from collector.measure.sweep import Job, sweep, unfinished
+from collector.measure.sweep import sweep
 from collector.measure.until import BREAK_EVEN, sweep_until_break_even
 from collector.verbs.files import read_text
 
@@ -34,7 +41,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("plan", type=Path, help="plan file (YAML)")
     parser.add_argument("--engine", choices=ENGINE_KINDS, help="engine kind instead of the plan's")
     parser.add_argument("--out", type=Path, default=Path("data"), help="folder of campaigns (default: data)")
-    parser.add_argument("--retry-failed", action="store_true", help="try again what failed by a fault of the moment")
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="try again whatever failed; without it only faults of the moment are, as often as the plan's limits say",
+    )
+    parser.add_argument(
+        "--remeasure",
+        choices=("marked",),
+        help="measure rows with a failed check once more; the old ones are kept in the campaign's folder replaced/",
+    )
     parser.add_argument(
         "--until", choices=[BREAK_EVEN], help="add stages until every break-even lies within one step of concurrency"
     )
@@ -44,16 +60,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     text = read_text(args.plan)
     plan = parse_plan(text, str(args.plan))
-    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind)
+    kind_name, loudly = chosen_kind(args.engine or plan.engine.kind, plan, os.environ)
     kind = kind_of(kind_name)
     kind.preflight(plan, os.environ)
     setting = setting_of(kind_name, plan)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+    console = _Console(highlight=False, soft_wrap=True, markup=False)
+    tell = console.tell
     if loudly:
-        console.print(loudly, style="bold")
+        tell(loudly)
     with open_store(args.out, plan, text, setting.host) as store:
-        log = Journal(path=store.folder / "journal.jsonl", clock=setting.clock, boot_id=setting.boot_id)
-        log.mend()
+        log = open_journal(store.folder / "journal.jsonl", setting.clock, setting.boot_id)
         job = Job(
             plan=plan,
             store=store,
@@ -65,20 +81,62 @@ def run(args: argparse.Namespace) -> int:
             variables=dict(os.environ),
             secrets=_secrets(plan),
             salt=setting.salt,
-            tell=console.print,
+            tell=tell,
             retry_failed=args.retry_failed,
+            bay=open_bay(kind_name, setting.clock, console.print),
         )
         try:
+            if args.remeasure:
+                _remeasure(job)
             with _told(console, job) as told:
-                job = replace(job, plan=setting.run(_interruptible(told, args.until)))
+                job = replace(job, plan=setting.run(_interruptible(told, args.until), log.clock_s()))
         except asyncio.CancelledError:
-            log.note(INTERRUPTED)
-            console.print(f"interrupted; {_summary(job)}. The same command goes on from here.")
+            with contextlib.suppress(OSError):  # what is measured does not depend on it
+                log.note(INTERRUPTED)
+            tell(f"interrupted; {_summary(job)}. The same command goes on from here.")
             return INTERRUPTED_EXIT
+        except NoMoreEnginesError as error:
+            log.note(INTERRUPTED, cause=str(error))
+            tell(f"ended early: {error}\n{_summary(job)}. The same command goes on from here.")
+            return 1
         except OSError as error:
-            raise UserError(f"{store.folder}: {error}; {_summary(job)} stay, and the same command goes on") from error
-        console.print(f"done: {_summary(job)}")
+            with contextlib.suppress(OSError):  # by the same disk
+                log.note(INTERRUPTED)
+            raise UserError(
+                f"{store.folder}: {_disk(error)}; {_summary(job)} stay, and the same command goes on"
+            ) from error
+        tell(f"done: {_summary(job)}")
         return 1 if unfinished(job) or any(row.checks for row in store.rows) else 0
+
+
+def _disk(error: OSError) -> str:
+    """Return what the disk said, and what to do about it."""
+    said = error.strerror or str(error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{said}: make room"
+    return f"{said}: make it writable" if error.errno in (errno.EROFS, errno.EACCES) else str(error)
+
+
+class _Console(Console):
+    """Prints as long as anybody reads. A sweep does not end because its terminal or the reader of its pipe is gone."""
+
+    def on_broken_pipe(self) -> None:  # rich would end the program
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+    def tell(self, text: str) -> None:
+        try:
+            self.print(text)
+        except OSError:
+            self.on_broken_pipe()
+
+
+def _remeasure(job: Job) -> None:
+    marked = [row for row in job.store.rows if row.checks]
+    job.store.replace(marked)
+    job.journal.note(ROWS_REPLACED, row_ids=[row.row_id for row in marked])
+    job.tell(f"{len(marked)} rows with failed checks are measured once more; the old ones are in {job.store.replaced}")
 
 
 def _secrets(plan: Plan) -> tuple[str, ...]:
@@ -88,7 +146,7 @@ def _secrets(plan: Plan) -> tuple[str, ...]:
 
 
 @contextmanager
-def _told(console: Console, job: Job) -> Iterator[Job]:
+def _told(console: _Console, job: Job) -> Iterator[Job]:
     """Let the job tell what it does: plain lines, and on a terminal a last line that shows what is under way."""
     if not console.is_terminal:
         yield job
@@ -96,7 +154,7 @@ def _told(console: Console, job: Job) -> Iterator[Job]:
     with console.status("starting") as status:
 
         def tell(text: str) -> None:
-            console.print(text)
+            job.tell(text)
             status.update(f"{len(job.store.rows)} of {_cells(job.plan)} rows; after:{text}")
 
         yield replace(job, tell=tell)
@@ -105,12 +163,19 @@ def _told(console: Console, job: Job) -> Iterator[Job]:
 async def _interruptible(job: Job, until: str | None) -> Plan:
     """Sweep until done, or until Ctrl-C, SIGTERM or a closed terminal: then the engine is ended, rows stay.
 
-    Return the plan with the stages that were added to it.
+    The engine may take limits.stop_s to end by itself; at a second signal it is killed. Return the plan with the
+    stages that were added to it.
     """
     task = asyncio.current_task()
-    if task is not None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+    def stop() -> None:
+        job.signals.count += 1
+        job.tell("killing the engine" if job.signals.at_once else "ending the engine; a second signal kills it")
+        if task is not None:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     if until == BREAK_EVEN:
         return await sweep_until_break_even(job)
     await sweep(job)

@@ -51,7 +51,7 @@ def test_variances_that_differ_by_themselves_keep_most_of_their_own() -> None:
 def test_stages_of_the_same_starts_count_their_degrees_of_freedom_once() -> None:
     alike = [Spread(variance=1e-4, blocks=3, freedom=2, starts="one") for _ in range(20)]
     assert common(alike).most == 2
-    assert common(alike).of(alike[0]) == (pytest.approx(1e-4), 2)
+    assert common(alike).of(alike[0]) == pytest.approx((1e-4, 2))
 
 
 def test_one_variance_has_nothing_to_be_drawn_towards() -> None:

@@ -130,8 +130,12 @@ def test_rounds_are_told_from_lists_by_when_the_rows_were_measured(
     assert not interleaved(rows[3:5], rows[:3])  # a repeat is missing on one side
 
 
-def test_one_repeat_on_either_side_is_no_spread() -> None:
-    for on, off in (([120.0], [100.0, 101.0]), ([120.0, 121.0], [100.0])):
+def test_too_few_repeats_on_either_side_give_no_interval() -> None:
+    for on, off in (
+        ([120.0], [100.0, 101.0, 100.5]),
+        ([120.0, 121.0, 120.5], [100.0]),
+        ([120.0, 121.0], [100.0, 101.0]),
+    ):
         (one,) = judged(study_of(*repeated(on, off)))
         assert one.interval is None
         assert one.standing == "larger"  # of the noise floor, which the other side's repeats tell
@@ -156,8 +160,8 @@ def test_an_interval_is_wider_the_more_effects_it_holds_for_together() -> None:
 
 
 @given(
-    st.lists(st.floats(min_value=50, max_value=200), min_size=2, max_size=5),
-    st.lists(st.floats(min_value=50, max_value=200), min_size=2, max_size=5),
+    st.lists(st.floats(min_value=50, max_value=200), min_size=3, max_size=5),
+    st.lists(st.floats(min_value=50, max_value=200), min_size=3, max_size=5),
     st.booleans(),
 )
 def test_swapping_the_sides_inverts_the_ratio_and_its_interval(on: list[float], off: list[float], rounds: bool) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.figures import Labels
-from collector.analysis.remedies import MISSING, NUMBERS, Beside, ran_beside, remedy
+from collector.analysis.remedies import Beside, ran_beside, remedy
 from collector.analysis.study import PublishedFailure, Study
-from collector.core.failure_rules import CATEGORIES, numbers_in
+from collector.core.failure_numbers import MISSING, NUMBERS, numbers_in
+from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure
 from collector.report.build import read_campaign
 from tests.report.sample import make_failure, make_row
@@ -52,6 +53,10 @@ def test_numbers_belong_to_known_categories_and_are_columns_or_figures_of_a_caus
             "Minimum capability: 89. Current capability: 86",
             "Please lower max_num_seqs to at most 161",
             "address ('0.0.0.0', 8000)",
+            "max_num_scheduled_tokens is set to -1792",
+            "Free memory on device (6.44/11.63 GiB)",
+            "warming up sampler with 1024 dummy requests",
+            "out of resource: shared memory, Required: 106496, Hardware limit: 101376",
         ]
     )
     assert rest <= set(said), rest - set(said)

@@ -167,8 +167,8 @@ def test_emulated_rows_are_doubted_for_it_and_measured_ones_are_not() -> None:
 def test_a_gain_is_lost_below_a_yield_that_is_lower_than_the_measured_one_and_a_loss_the_other_way_round() -> None:
     study, one = judged(*pair_of({1: 1.7, 8: 0.7}))
     found = {doubt.kind: doubt for doubt in doubts(study, one, noise_of(study))}
-    for kind, sign in (("yields_less", 1), ("yields_more", -1)):
-        bound, now = found[kind].bound, found[kind].now
+    for doubt, sign in ((found["yields_less"], 1), (found["yields_more"], -1)):
+        bound, now = doubt.bound, doubt.now
         assert bound is not None
         assert now is not None
         assert sign * (now.value - bound.value) > 0

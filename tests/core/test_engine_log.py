@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,14 @@ TWICE_AS_MANY = ("ok-kv_dtype_fp8_e5m2_cpu.log",)
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("ok-*.log")), ids=lambda one: one.name)
 def test_a_recorded_log_tells_backend_graphs_and_capacity(log: Path) -> None:
-    assert read_engine_log(log.read_text(encoding="utf-8")) == EngineFacts(
+    found = read_engine_log(log.read_text(encoding="utf-8"))
+    assert found.weights_load_s is not None
+    assert 0 <= found.weights_load_s < 1
+    assert replace(found, weights_load_s=None) == EngineFacts(
         attention_backend=None if log.name in UNNAMED else "CPU_ATTN",
         cudagraph_mode="NONE",
         kv_cache_tokens=2_097_152 if log.name in TWICE_AS_MANY else 1_048_576,
+        custom_all_reduce=False,  # which a CPU build switches off by itself
     )
 
 
@@ -66,14 +71,29 @@ def facts(*lines: str) -> EngineFacts:
     return read_engine_log("\n".join(lines) + "\n")
 
 
+KERNEL = f"{WORKER}[auto_gptq.py:357] Using MarlinLinearKernel for AutoGPTQLinearMethod"
+WEIGHTS = f"{WORKER}[default_loader.py:430] Loading weights took 40.25 seconds"
+DRAFT_WEIGHTS = WEIGHTS.replace("40.25", "1.5")
+COMPILED = f"{WORKER}[monitor.py:34] torch.compile took 63.11 s in total"
+GRAPHS = f"{WORKER}[gpu_model_runner.py:6914] Graph capturing finished in 12 secs, took 0.94 GiB"
+CHANNEL = "(Worker_TP0 pid=41) [hidden]:41:99 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"
+
+
 def test_a_gpu_build_tells_all_facts() -> None:
-    assert facts(ECHO, ALL_REDUCE, CHOSEN, LAYOUT, LOADED, OTHER_RANK, KV) == EngineFacts(
+    lines = (ECHO, CHANNEL, ALL_REDUCE, CHOSEN, LAYOUT, KERNEL, WEIGHTS, LOADED, OTHER_RANK, COMPILED, KV, GRAPHS)
+    assert facts(*lines) == EngineFacts(
         attention_backend="FLASHINFER",
         draft_attention_backend=None,
         cudagraph_mode="FULL_AND_PIECEWISE",
         all_reduce="CUSTOM,PYNCCL",
         model_load_gib=12.53,
         kv_cache_tokens=73_216,
+        nccl_p2p=True,
+        custom_all_reduce=True,
+        linear_kernel="MarlinLinearKernel",
+        weights_load_s=40.25,
+        compile_s=63.11,
+        graph_gib=0.94,
     )
 
 
@@ -155,6 +175,79 @@ def test_the_weights_are_those_of_the_first_card(line: str, gib: float | None) -
 )
 def test_the_capacity_is_the_engine_s_own_number_of_tokens(line: str, tokens: int | None) -> None:
     assert facts(line).kv_cache_tokens == tokens
+
+
+SHM = "host:41:99 [0] NCCL INFO Channel 01 : 1[1] -> 0[0] via SHM/direct/direct"
+
+
+@pytest.mark.parametrize(
+    ("lines", "p2p"),
+    [
+        ((CHANNEL,), True),
+        ((CHANNEL.replace("P2P/CUMEM", "P2P/direct pointer"),), True),
+        ((CHANNEL.replace("0[0] -> 1[1]", "0[1000] -> 1[24000]").replace("CUMEM", "IPC/read"),), True),
+        ((SHM,), False),
+        ((SHM.replace("via SHM", "[send] via NET"),), False),
+        ((SHM, CHANNEL), True),
+        (("(Worker_TP0 pid=41) x:1:1 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1",), None),
+        ((ALL_REDUCE,), None),
+        ((), None),
+    ],
+)
+def test_nccl_s_own_lines_say_whether_it_reaches_over(lines: tuple[str, ...], p2p: bool | None) -> None:
+    assert facts(*lines).nccl_p2p is p2p
+
+
+ALL_REDUCE_OFF = f"{WORKER}[custom_all_reduce.py:189] Custom allreduce is disabled because your platform lacks GPU P2P"
+
+
+@pytest.mark.parametrize(
+    ("lines", "active"),
+    [
+        ((ALL_REDUCE,), True),
+        ((ALL_REDUCE.replace("['CUSTOM', 'PYNCCL'] all", "['PYNCCL'] all"),), False),
+        ((ALL_REDUCE.replace("'tp:0'", "'world:0'").replace("['CUSTOM', ", "["), ALL_REDUCE), True),
+        ((ALL_REDUCE_OFF,), False),
+        (("INFO [api_utils.py:273] non-default args: {'disable_custom_all_reduce': True}",), False),
+        ((ECHO.replace("enforce_eager=False", "disable_custom_all_reduce=True"),), False),
+        ((ECHO.replace("enforce_eager=False", "disable_custom_all_reduce=False"),), None),
+        ((), None),
+    ],
+)
+def test_custom_all_reduce_is_active_only_where_the_engine_says_so(lines: tuple[str, ...], active: bool | None) -> None:
+    assert facts(*lines).custom_all_reduce is active
+
+
+@pytest.mark.parametrize(
+    ("line", "kernel"),
+    [
+        (KERNEL, "MarlinLinearKernel"),
+        (KERNEL.replace("AutoGPTQLinearMethod", "CompressedTensorsWNA16"), "MarlinLinearKernel"),
+        ("Selected PerTensorTorchFP8ScaledMMLinearKernel for Fp8LinearMethod", "PerTensorTorchFP8ScaledMMLinearKernel"),
+        ("Using MarlinNvFp4LinearKernel for NVFP4 GEMM", "MarlinNvFp4LinearKernel"),
+        ("Using backend AttentionBackendEnum.FLASH_ATTN for vit attention", None),
+    ],
+)
+def test_the_kernel_of_quantised_layers_is_named(line: str, kernel: str | None) -> None:
+    assert facts(line).linear_kernel == kernel
+
+
+def test_seconds_of_loading_are_target_s_and_drafter_s_of_the_first_card() -> None:
+    other = WEIGHTS.replace("TP0", "TP1").replace("40.25", "41.00")
+    assert facts(other, WEIGHTS, DRAFTER, DRAFT_WEIGHTS).weights_load_s == 41.75
+    assert facts(WEIGHTS.replace("(Worker_TP0 pid=41)", "(VllmWorker rank=0 pid=41)")).weights_load_s == 40.25
+    assert facts(WEIGHTS.replace("(Worker_TP0 pid=41)", "(VllmWorker rank=1 pid=42)")).weights_load_s is None
+
+
+def test_compile_time_is_read_from_either_of_its_lines() -> None:
+    init = "INFO [core.py:356] init engine (profile, create kv cache, warmup model) took 80.1 s (compilation: 61.20 s)"
+    assert facts(init).compile_s == 61.2
+    assert facts(init.replace("80.1 s", "80.1 seconds"), COMPILED).compile_s == 63.11
+    assert facts(init.partition(" (comp")[0]).compile_s is None
+
+
+def test_graphs_may_take_less_than_nothing() -> None:
+    assert facts(GRAPHS.replace("0.94", "-0.02")).graph_gib == -0.02
 
 
 def test_all_reduce_backends_keep_their_order() -> None:

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.core.failure_rules import GPU_OOM, OOM_BY_PHASE, PHASE_FRAMES, PHASE_MARKS, RULES
+from collector.core.failure_rules import RULES
+from collector.core.failure_words import GPU_OOM, OOM_BY_PHASE, PHASE_FRAMES, PHASE_MARKS
 from collector.core.failures import CATEGORIES, PHASES, Verdict, diagnose
 
 DATA = Path(__file__).parent.parent / "data"
@@ -173,7 +174,7 @@ def test_two_ranks_that_speak_at_once_are_told_apart() -> None:
     two = worker(1, [OOM.replace("1.00", "2.00")], ["v1/worker/gpu_worker.py:load_model"])
     log = [line for pair in zip(one, two, strict=True) for line in pair]
     verdict = diagnose("\n".join([*log, *engine_wrapper()]))
-    assert (verdict.category, verdict.phase, verdict.numbers) == ("oom_weights", "load", {"gib_tried": 1.0})
+    assert (verdict.category, verdict.phase, verdict.numbers) == ("oom_weights", "weights", {"gib_tried": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -194,7 +195,7 @@ def test_prefixes_of_other_versions_and_of_docker_are_taken_off(wrap: Any) -> No
     said = "RuntimeError: Cannot find any model weights with `/models/none`"
     log = "\n".join(wrap(line) for line in worker(0, [said], ["v1/worker/gpu_worker.py:load_model"]))
     verdict = diagnose(log)
-    assert (verdict.category, verdict.phase, verdict.cause) == ("model_files", "load", said)
+    assert (verdict.category, verdict.phase, verdict.cause) == ("model_files", "weights", said)
 
 
 def test_what_comes_after_the_collectors_own_stop_does_not_count() -> None:
@@ -245,8 +246,8 @@ def test_the_caller_may_know_better_whether_it_was_ready() -> None:
 @pytest.mark.parametrize(
     ("exit_code", "category"),
     [
-        (None, "ok"),
-        (0, "ok"),
+        (None, "other"),
+        (0, "other"),
         (1, "other"),
         (2, "other"),
         (125, "container"),
@@ -263,20 +264,25 @@ def test_without_a_sign_in_the_log_the_exit_code_decides(exit_code: int | None, 
 def test_waiting_for_a_rank_is_a_timeout_only_when_nothing_else_happens() -> None:
     waiting = "(EngineCore pid=2) INFO 11-29 10:00:00 [shm_broadcast.py:1] No available shared memory broadcast block\n"
     waiting = waiting.replace("block\n", "block found in 60 seconds.\n")
-    assert diagnose(waiting * 2).category == "ok"
+    assert diagnose(waiting * 2).silent
     assert diagnose(waiting * 9).category == "timeout"
-    assert (
-        diagnose(waiting * 9 + "INFO 11-29 10:09:00 [monitor.py:1] torch.compile took 530 s in total").category == "ok"
-    )
+    assert diagnose(waiting * 9 + "INFO 11-29 10:09:00 [monitor.py:1] torch.compile took 530 s in total").silent
     assert diagnose(waiting, exit_code=1).category == "timeout"
 
 
 @pytest.mark.parametrize("log", sorted(LOGS.glob("ok-*.log")), ids=lambda log: log.stem)
-def test_a_healthy_log_cut_anywhere_is_no_failure(log: Path) -> None:
+def test_a_healthy_log_cut_anywhere_shows_no_cause_and_is_ok_once_it_was_ready(log: Path) -> None:
     lines = log.read_text(encoding="utf-8").split("\n")
-    steps = range(0, len(lines) + 1, 1 if len(lines) < 300 else 7)
-    failed = [step for step in steps if diagnose("\n".join(lines[:step])).category != "ok"]
-    assert failed == []
+    ready = next(place for place, line in enumerate(lines) if "Application startup complete" in line)
+    for step in range(0, len(lines) + 1, 1 if len(lines) < 300 else 7):
+        verdict = diagnose("\n".join(lines[:step]))
+        assert verdict.silent, step
+        assert verdict.category == ("ok" if step > ready else "other"), step
+        if step <= ready:
+            assert verdict.cause in (
+                "the log is empty",
+                f"the log ends in phase {verdict.phase}, before the engine was ready",
+            )
 
 
 def test_every_rule_names_a_known_category_and_phase() -> None:

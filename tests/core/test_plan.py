@@ -492,13 +492,18 @@ WRONG: dict[str, Wrong] = {
     "a part that is a word": Wrong(
         [("engine:\n  environment: {HF_HUB_OFFLINE: 1}\n  flags: {enforce-eager: true}", "engine: vllm")],
         "p.yaml, line 3: engine: found 'vllm' (str), expected a mapping with the keys kind, version, command, image, "
-        "url, port, api_key_variable, profile, environment, flags",
+        "container, url, port, api_key_variable, gpu_busy, profile, environment, flags",
         by_shape=True,
     ),
     "another version of the format": Wrong(
         [("plan: 1", "plan: 2")],
         "p.yaml, line 1: plan: found 2 (int), allowed: 1",
         by_shape=True,
+    ),
+    "a campaign whose name the site uses": Wrong(
+        [("campaign: small", "campaign: index")],
+        "p.yaml, line 2: campaign: found 'index' (str), expected any name but index and published, "
+        "which data/ and the site use themselves",
     ),
     "a campaign that is no folder": Wrong(
         [("campaign: small", "campaign: ../x")],

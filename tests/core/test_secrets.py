@@ -122,6 +122,14 @@ def test_the_longest_secret_is_hidden_first() -> None:
         ("--api-key=abc", f"--api-key={HIDDEN}"),
         ("http://me:pass@host:8000/v1", f"http://{HIDDEN}@host:8000/v1"),
         ("'hf_token': 'hf_abcdefghijklmnopqrst'", f"'hf_token': '{HIDDEN}'"),
+        (
+            "(Worker_TP0 pid=41) my-host.lan:41:99 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct",
+            f"(Worker_TP0 pid=41) {HIDDEN}:41:99 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via SHM/direct",
+        ),
+        (
+            "[2026-11-30 10:00:00] my_host:41:99 [1] misc/shmutils.cc:72 NCCL WARN Error: failed",
+            f"[2026-11-30 10:00:00] {HIDDEN}:41:99 [1] misc/shmutils.cc:72 NCCL WARN Error: failed",
+        ),
     ],
 )
 def test_what_is_shaped_like_a_secret_is_hidden_without_being_known(text: str, told: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # as vLLM reads it: YAML 1.1
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

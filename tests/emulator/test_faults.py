@@ -67,17 +67,17 @@ def test_a_drafter_that_takes_every_slot_of_a_step_is_refused() -> None:
 def test_weights_larger_than_the_card_are_out_of_memory_while_loading() -> None:
     big = profile().models["plain"].model_copy(update={"weights_bytes": 60 * GIB})
     verdict = refused(lambda: make({"tensor_parallel": 2}, of=profile(models={"plain": big.model_dump()})))
-    assert (verdict.category, verdict.phase) == ("oom_weights", "load")
+    assert (verdict.category, verdict.phase) == ("oom_weights", "weights")
 
 
 @pytest.mark.parametrize(
     ("log", "phase", "category"),
     [
         (OOM, "config", "oom_unknown"),
-        (OOM, "load", "oom_weights"),
+        (OOM, "weights", "oom_weights"),
         (OOM, "profile", "oom_activation"),
         (OOM, "graph_capture", "kv_cache"),
-        (FP8, "load", "kv_dtype"),
+        (FP8, "weights", "kv_dtype"),
     ],
 )
 def test_a_scripted_outcome_fails_those_starts_that_it_names(log: str, phase: str, category: str) -> None:

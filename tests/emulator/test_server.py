@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from collector import __version__
+from collector.core.engine_log import EMULATED_BY
 from collector.core.series import Samples
 from collector.emulator.engine import EmbeddedEngine
 from collector.emulator.faults import parse_faults
@@ -54,7 +56,10 @@ def test_the_small_routes_answer_as_vllm_does() -> None:
     async def work() -> None:
         async with client_of(make()) as client:
             assert (await client.get("/health")).text == ""
-            assert (await client.get("/version")).json() == {"version": "0.27.0"}
+            assert (await client.get("/version")).json() == {
+                "version": "0.27.0",
+                EMULATED_BY: f"collector {__version__}",
+            }
             card = (await client.get("/v1/models")).json()["data"][0]
             assert (card["id"], card["max_model_len"]) == ("plain", 2048)
             assert (await client.get("/metrics")).headers["content-type"].startswith("text/plain")

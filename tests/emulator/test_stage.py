@@ -49,6 +49,7 @@ class Embedded:
     """The engine as the sweep sees one."""
 
     owned = True
+    image_digest: str | None = None
 
     def __init__(self, engine: EmbeddedEngine) -> None:
         self._engine = engine
@@ -59,6 +60,9 @@ class Embedded:
 
     async def stop(self, patience_s: float) -> End:
         return End(exit_code=await self._engine.stop())
+
+    def owns(self, pid: int) -> bool | None:
+        return None
 
     def telemetry(self) -> Telemetry:
         return Telemetry()

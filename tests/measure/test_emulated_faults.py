@@ -56,8 +56,9 @@ OUTCOMES = [{"match": {"series": name, "speculation": "off"}, "faults": one} for
 FLAKY = [{"match": {"series": "flaky", "attempt": 1}, "faults": FAULTS["die"]}]
 
 
-def sweep(folder: Path, series: list[str], outcomes: list[dict[str, Any]], *arguments: str) -> None:
-    """Run a plan of these series; its profile changes nothing of the shipped one but the outcomes."""
+def sweep(folder: Path, series: list[str], outcomes: list[dict[str, Any]], *arguments: str) -> str:
+    """Run a plan of these series; its profile changes nothing of the shipped one but the outcomes. Returns what it
+    told."""
     (folder / "faults.json").write_text(json.dumps({"extends": "dual-3090", "outcomes": outcomes}))
     (folder / "plan.yaml").write_text(PLAN.replace("SERIES", ", ".join(series)))
     done = subprocess.run(
@@ -70,6 +71,7 @@ def sweep(folder: Path, series: list[str], outcomes: list[dict[str, Any]], *argu
         timeout=120,  # of this machine's time: a hang in virtual time must not hang the sweep
     )
     assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout
 
 
 class Campaign:
@@ -100,13 +102,13 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
 @pytest.mark.parametrize(
     ("series", "category", "phase", "retryable", "cause"),
     [
-        ("refuse", "oom_weights", "load", False, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ("refuse", "oom_weights", "weights", False, "CUDA out of memory. Tried to allocate 2.00 GiB"),
         ("held", "gpu_busy", "config", True, "Free memory on device cuda:0"),
-        ("too-slow", "timeout", "load", True, "not ready after ready_s = 300 s"),
-        ("hang-in-load", "timeout", "load", True, "no new log line for start_stall_s = 100 s"),
-        ("deaf", "timeout", "load", True, "no new log line for start_stall_s = 100 s; /health does not answer"),
-        ("hang-at-once", "crashed_serving", "ready", True, "the first request: /v1/completions: ReadTimeout"),
-        ("fail-all", "crashed_serving", "ready", True, "the first request: /v1/completions answered 500"),
+        ("too-slow", "timeout", "weights", True, "not ready after ready_s = 300 s"),
+        ("hang-in-load", "timeout", "weights", True, "no new log line for start_stall_s = 100 s"),
+        ("deaf", "timeout", "ready", True, "no new log line for start_stall_s = 100 s; /health does not answer"),
+        ("hang-at-once", "crashed_serving", "first_request", True, "the first request: /v1/completions: ReadTimeout"),
+        ("fail-all", "crashed_serving", "first_request", True, "the first request: /v1/completions answered 500"),
     ],
 )
 def test_an_engine_that_does_not_get_ready_is_one_failure_without_a_row(
@@ -192,16 +194,32 @@ def test_a_front_end_that_answers_late_is_seen_to_starve_the_engine(swept: Campa
         assert late.system_throughput_tok_s < usual.system_throughput_tok_s / 2
 
 
-def test_a_fault_of_the_first_attempt_is_made_good_by_retrying(tmp_path: Path) -> None:
+def test_a_fault_of_the_first_attempt_is_made_good_by_the_next_sweep(tmp_path: Path) -> None:
     sweep(tmp_path, ["flaky"], FLAKY)
     once = Campaign(tmp_path)
     assert (once.failure("flaky").attempt, len(once.rows("flaky"))) == (1, 1)
-    sweep(tmp_path, ["flaky"], FLAKY)  # goes on with what has not failed
-    assert len(Campaign(tmp_path).rows("flaky")) == 1
-    sweep(tmp_path, ["flaky"], FLAKY, "--retry-failed")
+    sweep(tmp_path, ["flaky"], FLAKY)
     retried = Campaign(tmp_path)
     assert retried.failures("flaky") == once.failures("flaky")
     assert [(row.concurrency, row.checks) for row in retried.rows("flaky")] == [(1, ""), (4, "")]
+
+
+def test_a_fault_of_the_moment_is_tried_three_times_and_then_only_on_request(tmp_path: Path) -> None:
+    told = [sweep(tmp_path, ["die-silently"], OUTCOMES) for _ in range(5)]
+    assert [one.attempt for one in Campaign(tmp_path).failures("die-silently")] == [1, 2, 3]
+    assert "left out" not in told[2]
+    assert "left out, failed 3 times, at last by crashed_serving (limits.attempts); --retry-failed tries it" in told[3]
+    sweep(tmp_path, ["die-silently"], OUTCOMES, "--retry-failed")
+    assert len(Campaign(tmp_path).failures("die-silently")) == 4
+
+
+def test_a_property_of_the_configuration_is_tried_again_on_request_only(tmp_path: Path) -> None:
+    sweep(tmp_path, ["refuse"], OUTCOMES)
+    told = sweep(tmp_path, ["refuse"], OUTCOMES)
+    assert "left out, oom_weights would happen again" in told
+    assert len(Campaign(tmp_path).failures("refuse")) == 1
+    sweep(tmp_path, ["refuse"], OUTCOMES, "--retry-failed")
+    assert [one.attempt for one in Campaign(tmp_path).failures("refuse")] == [1, 2]
 
 
 def test_the_same_faults_give_the_same_bytes(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ class Server:
 class Attached:
     target: Target
     owned: bool = False
+    image_digest: str | None = None
 
     async def ended(self) -> End:
         await asyncio.Event().wait()
@@ -92,6 +93,9 @@ class Attached:
 
     async def stop(self, patience_s: float) -> End:
         raise AssertionError(patience_s)
+
+    def owns(self, pid: int) -> bool | None:
+        return None
 
     def telemetry(self) -> Telemetry:
         return Telemetry()

@@ -42,7 +42,7 @@ def test_a_key_that_the_engine_repeats_is_not_stored_and_a_cause_is_one_line() -
 
 def test_the_log_names_the_cause_where_the_sweep_saw_only_silence() -> None:
     log = "(EngineCore pid=2) ERROR 11-29 15:00:00 [core.py:1] RuntimeError: NCCL error: unhandled system error\n"
-    error = MeasurementError(category="timeout", phase="load", cause="no new log line", retryable=True)
+    error = MeasurementError(category="timeout", phase="weights", cause="no new log line", retryable=True)
     assert _failure(error, log, was_ready=False).category == "nccl_p2p"
     assert _failure(error, "", was_ready=False).category == "timeout"
 

@@ -74,7 +74,7 @@ def table_of(study: Study) -> Table:
 def made_again(at: dict[str, str], table: Table) -> float:
     """Return the value that a figure's rows give, for rows that are there, comparable and have its columns."""
     if at["data-by"].startswith("needed"):
-        return _needed(at, table)
+        return needed_again(at, table)
     value = _over(at["data-of"], at["data-rows"], table, at["data-by"])
     if "data-base" not in at:
         return value
@@ -83,7 +83,7 @@ def made_again(at: dict[str, str], table: Table) -> float:
     return made[at["data-by"]]
 
 
-def _needed(at: dict[str, str], table: Table) -> float:
+def needed_again(at: dict[str, str], table: Table) -> float:
     """Tokens a step at which both sides take as long for a request, if its time outside of decoding stays."""
     on, off = at["data-rows"], at["data-base"]
     step = _over("(output_tokens-1)*step_time_mean_s", on, table, "mean")

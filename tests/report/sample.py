@@ -173,7 +173,7 @@ def make_failure(**changes: Any) -> Failure:
         "engine_kind": "docker",
         "engine_version": "0.27.0",
         "category": "oom_weights",
-        "phase": "load",
+        "phase": "weights",
         "cause": "torch.OutOfMemoryError: CUDA out of memory.",
         "exit_code": 1,
         "alive_s": 41.5,
@@ -225,7 +225,7 @@ def dual() -> Campaign:
                      cause="ValueError: FP8 KV cache is not supported by the Triton attention backend",
                      log="logs/beta-fp8.log"),
         make_failure(model="beta-31b", kv_cache_dtype="fp8_e5m2", speculation="mtp", num_speculative_tokens=4,
-                     nvlink=None, category="timeout", phase="load", cause="no new log line for 600 s",
+                     nvlink=None, category="timeout", phase="weights", cause="no new log line for 600 s",
                      retryable=True, exit_code=None, exit_signal=9, log=None),
     ]  # fmt: skip
     positions = [

@@ -12,7 +12,7 @@ import pytest
 from jinja2 import FileSystemLoader
 
 from collector.analysis.study import Study
-from collector.core.failure_rules import CATEGORIES
+from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure, Row
 from collector.report.build import TEMPLATES, read_campaign, read_published
 from collector.report.environment import strict_environment
@@ -181,3 +181,19 @@ def test_no_blank_line_stands_inside_the_table() -> None:
     study = read_campaign(DATA / "dual-3090")
     table = rendered(study).split("<table", 1)[1].split("</table>")[0]
     assert "\n\n" not in table
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("category", "cause", "number"),
+    [
+        ("oom_activation", "CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "1024"),
+        ("speculation", "Value error, max_num_scheduled_tokens is set to -1792 based on", "-1792"),
+        ("jit", "OutOfResources: out of resource: shared memory, Required: 106496, Hardware limit: 101376.", "101376"),
+    ],
+)
+def test_a_figure_without_a_column_is_told_from_the_cause(
+    language: str, category: str, cause: str, number: str
+) -> None:
+    text = rendered(study_of([make_failure(category=category, cause=cause)]), language)
+    assert f">{number}<" in text

@@ -33,8 +33,8 @@ def compare(data: Path, *arguments: str) -> int:
 
 @pytest.fixture
 def slower(tmp_path: Path) -> Path:
-    stored(tmp_path, "before", repeats(300.0, 303.0))
-    after = [*repeats(270.0, 270.5, engine_version="0.28.0"), *arm({32: 400.0}, checks="throttled")]
+    stored(tmp_path, "before", repeats(300.0, 303.0, 301.5))
+    after = [*repeats(270.0, 270.5, 270.25, engine_version="0.28.0"), *arm({32: 400.0}, checks="throttled")]
     stored(tmp_path, "after", after)
     return tmp_path
 
@@ -88,7 +88,7 @@ def test_programs_get_every_figure_with_its_rows(slower: Path, capsys: pytest.Ca
     assert metric["ratio"] == pytest.approx(270.25 / 301.5)
     assert metric["verdict"] == "regression"
     assert metric["interval"][0] < metric["ratio"] < metric["interval"][1] < 1
-    assert sorted(metric["rows_a"]) == sorted(row.row_id for row in repeats(300.0, 303.0))
+    assert sorted(metric["rows_a"]) == sorted(row.row_id for row in repeats(300.0, 303.0, 301.5))
     assert found["rows_left_out"] == {"a": 0, "b": 1}
     assert found["noise_percent"]["system_throughput_tok_s"]["a"]["most"] == pytest.approx(1.0)
 

@@ -47,8 +47,10 @@ def test_json_is_one_array_with_an_object_for_every_log(capsys: pytest.CaptureFi
         "phase": "serving",
         "cause": "",
         "numbers": {},
+        "remedy": "",
         "retryable": False,
         "candidates": [],
+        "starts": 1,
     }
     assert taken == {
         "log": TAKEN,
@@ -56,20 +58,23 @@ def test_json_is_one_array_with_an_object_for_every_log(capsys: pytest.CaptureFi
         "phase": "launch",
         "cause": "OSError: [Errno 98] Address already in use",
         "numbers": {"port": 8141.0},
+        "remedy": "port 8141 is taken; end what listens there, or another --port",
         "retryable": True,
         "candidates": [],
+        "starts": 1,
     }
 
 
 def test_a_failure_is_a_short_block_for_a_reader(capsys: pytest.CaptureFixture[str]) -> None:
     call(FAILED)
-    first, phase, cause, numbers = capsys.readouterr().out.splitlines()
+    first, phase, cause, numbers, remedy = capsys.readouterr().out.splitlines()
     assert first == f"{FAILED}: kv_cache (no or too little memory left for KV or state blocks)"
-    assert phase == "  phase: kv_cache; will fail again"
+    assert phase == "  phase: kv_alloc; will fail again"
     assert cause.startswith("  cause: ValueError: To serve at least one request")
     assert numbers == (
         "  numbers: max_model_len_requested 2048, kv_gib_needed 0, kv_gib_available 0, max_model_len_estimate 512"
     )
+    assert remedy.startswith("  remedy: max_model_len 512 would fit; ")
 
 
 def test_an_unknown_failure_shows_what_it_might_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,11 +87,15 @@ def test_an_unknown_failure_shows_what_it_might_be(tmp_path: Path, capsys: pytes
     assert "may pass" not in out
 
 
-def test_the_exit_code_decides_where_the_log_is_silent(tmp_path: Path) -> None:
+def test_the_exit_code_decides_where_the_log_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "silent.log"
     log.write_bytes(b"")
-    assert call(str(log)) == 0
-    assert call(str(log), "--exit-code", "-9") == 1
+    assert call("--json", str(log)) == 1
+    (empty,) = json.loads(capsys.readouterr().out)
+    assert call("--json", str(log), "--exit-code", "-9") == 1
+    (killed,) = json.loads(capsys.readouterr().out)
+    assert (empty["category"], empty["cause"]) == ("other", "the log is empty")
+    assert killed["category"] == "worker_died"
 
 
 def test_a_dash_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,3 +126,27 @@ def test_a_log_that_cannot_be_read_is_named_before_anything_is_printed(
 def test_a_folder_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Is a directory"):
         call(str(tmp_path))
+
+
+def test_a_log_that_a_windows_shell_redirected_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "wide.log"
+    log.write_bytes(Path(FAILED).read_text(encoding="utf-8").encode("utf-16"))
+    assert call("--json", str(log)) == 1
+    assert json.loads(capsys.readouterr().out)[0]["category"] == "kv_cache"
+
+
+def test_a_log_cut_short_is_told_where_it_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "cut.log"
+    log.write_text(Path(HEALTHY).read_text(encoding="utf-8").partition("Loading weights took")[0], encoding="utf-8")
+    assert call(str(log)) == 1
+    first, phase, cause, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"{log}: other (none of these: the likeliest lines are kept and nothing is guessed)"
+    assert phase == "  phase: weights; nothing shows why"
+    assert cause == "  cause: the log ends in phase weights, before the engine was ready"
+
+
+def test_a_restarted_engine_is_said_to_be_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "restarted.log"
+    log.write_text(Path(FAILED).read_text(encoding="utf-8") + Path(HEALTHY).read_text(encoding="utf-8"))
+    assert call(str(log)) == 0
+    assert capsys.readouterr().out == f"{log}: ok, reached serving (the last of 2 starts)\n"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # as vLLM reads it: YAML 1.1
 
 from collector.cli import main
 from tests.analysis.arms import pair_of

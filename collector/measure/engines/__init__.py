@@ -6,10 +6,10 @@ A new kind is a module with `start` and a line here.
 from __future__ import annotations
 
 from collector.core.errors import UserError
-from collector.measure.engines import emulated, process, url
+from collector.measure.engines import docker, emulated, process, url
 from collector.measure.engines.interface import Kind
 
-KINDS: dict[str, Kind] = {"process": process, "url": url, "emulated": emulated}
+KINDS: dict[str, Kind] = {"docker": docker, "process": process, "url": url, "emulated": emulated}
 
 
 def kind_of(name: str) -> Kind:

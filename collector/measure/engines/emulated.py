@@ -52,6 +52,10 @@ def host_of(plan: Plan) -> Host:
     )
 
 
+async def prepare(*_: object) -> None:
+    """Do nothing: nothing is started outside this process."""
+
+
 async def start(launch: Launch) -> EmulatedEngine:
     profile = profile_of(launch.engine.profile)
     setup = setup_of(launch.configuration, launch.repeat, launch.attempt)
@@ -63,6 +67,8 @@ class EmulatedEngine:
     """A running embedded engine. Its log is written when it ends, as a whole."""
 
     owned = True
+
+    image_digest: str | None = None
 
     def __init__(self, profile: Profile, setup: Setup, log: Path) -> None:
         self._log = log
@@ -93,6 +99,9 @@ class EmulatedEngine:
         await self._engine.stop()
         self._log.write_text(self.log_text(), encoding="utf-8")
         return End() if died is None else _end(died)
+
+    def owns(self, pid: int) -> bool | None:  # it has no process
+        return None
 
     def telemetry(self) -> Telemetry:
         return Telemetry(nvlink_bytes=None if self._link_bytes is None else round(self._nvlink_bytes))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from collector.core.configuration import Configuration, Plan
+from collector.core.configuration import Configuration, Plan, Run
 from collector.core.plan_schema import Engine
 from collector.core.window import Telemetry
 from collector.measure.target import Target
@@ -15,7 +15,10 @@ from collector.measure.target import Target
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """All that a start needs. `variables`: what ${NAME} in the plan stands for on this host."""
+    """All that a start needs. `variables`: what ${NAME} in the plan stands for on this host.
+
+    `log` lies in the folder `logs` of the campaign.
+    """
 
     configuration: Configuration
     repeat: int
@@ -41,14 +44,20 @@ class Running(Protocol):
     #: False for an engine that somebody else runs: it is neither awaited nor stopped.
     owned: bool
 
+    #: Digest of the image that it runs in; None where it runs in none.
+    image_digest: str | None
+
     async def ended(self) -> End:
-        """Wait until the engine has ended by itself."""
+        """Wait until the engine has ended by itself. Raises MeasurementError where that cannot be seen any more."""
 
     async def stop(self, patience_s: float) -> End:
         """End the engine and all that came from it; kill what has not ended after `patience_s`."""
 
+    def owns(self, pid: int) -> bool | None:
+        """Return whether a process of this host belongs to the engine; None where that cannot be told."""
+
     def telemetry(self) -> Telemetry:
-        """Return the host's counters since some moment in the past; a window takes their difference."""
+        """Return what an engine without hardware counts in its place; a window takes the difference."""
 
     def log_size(self) -> int:
         """Return how many bytes the engine has logged."""
@@ -63,5 +72,20 @@ class Kind(Protocol):
     def preflight(self, plan: Plan, variables: Mapping[str, str]) -> None:
         """Look at what can be known before the first start. Raises UserError with the fix."""
 
+    async def prepare(
+        self,
+        campaign: Path,
+        plan: Plan,
+        runs: Sequence[Run],
+        variables: Mapping[str, str],
+        tell: Callable[[str], None],
+        /,
+    ) -> None:
+        """Clear away what a killed sweep of this campaign left, and fetch what the runs need, before the first start.
+
+        What cannot be fetched is told, and fails at the start of its configuration.
+        """
+
     async def start(self, launch: Launch) -> Running:
-        """Start an engine. Raises MeasurementError where not even that was possible."""
+        """Start an engine. Raises MeasurementError where not even that was possible, NoMoreEnginesError where it never
+        will be."""

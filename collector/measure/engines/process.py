@@ -14,15 +14,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from collector.core.command import engine_environment, expander, serve_arguments
+from collector.core.command import LOOPBACK, engine_environment, expander, serve_arguments
 from collector.core.configuration import Plan
 from collector.core.errors import EngineError, UserError
 from collector.core.window import Telemetry
+from collector.measure import p2p_cache
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
+from collector.measure.log_copy import size_of, text_of
+from collector.measure.processes import descends
 from collector.measure.target import Target
 
-HOST = "127.0.0.1"
 #: Beyond the engine's own patience: the keeper needs a moment to end what is left and to say so.
 KEEPER_GRACE_S = 10.0
 #: An engine whose collector was killed needs its keeper's grace to go; then its port is free.
@@ -43,6 +45,10 @@ def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
         engine_environment(configuration, expand)
 
 
+async def prepare(*_: object) -> None:
+    """Do nothing: the keeper of a killed sweep has ended its engine, and vLLM fetches models itself."""
+
+
 async def start(launch: Launch) -> ProcessEngine:
     """Start the engine on a free port of this machine. Raises MeasurementError where the port is taken."""
     expand = expander(launch.variables, f"configuration {launch.configuration.label}")
@@ -50,6 +56,7 @@ async def start(launch: Launch) -> ProcessEngine:
     command = [expand(one) for one in launch.engine.command]
     command += serve_arguments(launch.configuration, port=port, expand=expand)
     environment = dict(launch.variables) | engine_environment(launch.configuration, expand)
+    p2p_cache.clear_for(launch.configuration, p2p_cache.cache_root(environment))
     launch.log.parent.mkdir(parents=True, exist_ok=True)
     launch.log.write_text("")
     keeper = await asyncio.create_subprocess_exec(
@@ -66,7 +73,7 @@ async def start(launch: Launch) -> ProcessEngine:
     )
     key = launch.engine.api_key_variable
     headers = {"authorization": f"Bearer {environment[key]}"} if key and key in environment else {}
-    return ProcessEngine(keeper, launch.log, Target(base_url=f"http://{HOST}:{port}", headers=headers))
+    return ProcessEngine(keeper, launch.log, Target(base_url=f"http://{LOOPBACK}:{port}", headers=headers))
 
 
 def _end_session(leader: int | None) -> None:
@@ -97,9 +104,9 @@ def _port(wanted: int | None) -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, wanted or 0))
+            probe.bind((LOOPBACK, wanted or 0))
         except OSError as error:
-            cause = f"port {wanted} on {HOST} is taken: {error.strerror}"
+            cause = f"port {wanted} on {LOOPBACK} is taken: {error.strerror}"
             raise MeasurementError(category="port_in_use", phase="launch", cause=cause, retryable=True) from error
         return int(probe.getsockname()[1])
 
@@ -108,6 +115,8 @@ class ProcessEngine:
     """A running `vllm serve` and its keeper."""
 
     owned = True
+
+    image_digest: str | None = None
 
     def __init__(self, keeper: asyncio.subprocess.Process, log: Path, target: Target) -> None:
         self.target = target
@@ -151,13 +160,16 @@ class ProcessEngine:
             await self._keeper.wait()
             return await self.ended()
 
-    # A log that somebody removed must not keep the engine from being ended.
+    def owns(self, pid: int) -> bool | None:
+        return descends(pid, self._keeper.pid)
 
     def telemetry(self) -> Telemetry:
         return Telemetry()
 
+    # A log that somebody removed must not keep the engine from being ended.
+
     def log_size(self) -> int:
-        return self._log.stat().st_size if self._log.exists() else 0
+        return size_of(self._log)
 
     def log_text(self) -> str:
-        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+        return text_of(self._log)

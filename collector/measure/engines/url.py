@@ -26,6 +26,10 @@ def preflight(plan: Plan, variables: Mapping[str, str]) -> None:
         raise UserError(f"engine.api_key_variable: {key} is not set; export it before the sweep")
 
 
+async def prepare(*_: object) -> None:
+    """Do nothing: nothing is started."""
+
+
 async def start(launch: Launch) -> UrlEngine:
     key = launch.engine.api_key_variable
     headers = {"authorization": f"Bearer {launch.variables[key]}"} if key and key in launch.variables else {}
@@ -34,6 +38,7 @@ async def start(launch: Launch) -> UrlEngine:
 
 class UrlEngine:
     owned = False
+    image_digest: str | None = None
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -44,6 +49,9 @@ class UrlEngine:
 
     async def stop(self, patience_s: float) -> End:  # not ours to stop
         return End()
+
+    def owns(self, pid: int) -> bool | None:  # it may run anywhere
+        return None
 
     def telemetry(self) -> Telemetry:
         return Telemetry()

@@ -143,9 +143,9 @@ def limits() -> dict[str, Any]:
     """Return the thresholds of the rules, by the names under which a page prints them."""
     return {
         "analysis.noise.LEAST_EFFECT": noise.LEAST_EFFECT,
+        "analysis.noise.LEAST_REPEATS": noise.LEAST_REPEATS,
         "analysis.noise.NOISE_MULTIPLE": noise.NOISE_MULTIPLE,
         "analysis.noise.UNKNOWN_ERROR": noise.UNKNOWN_ERROR,
-        "analysis.noise.ERROR_SHARE": noise.ERROR_SHARE,
         "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
         "analysis.latency.TTFT_TARGETS_S": TTFT_TARGETS_S,
     }
