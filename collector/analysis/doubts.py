@@ -53,7 +53,7 @@ def confidence(judged: Judged, noise: Noise) -> Confidence:
     """Return what a verdict rests on."""
     points = _effects(judged)
     ratios = [point.value for point in points if point.value]
-    repeated = [one for one in ratios if one.low is not None]
+    repeated = [one for one in ratios if noise.interval(one) is not None]
     basis: Basis = "once" if noise.error else "unknown"
     if judged.pair["provenance"] == "published":
         basis = "printed"

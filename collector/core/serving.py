@@ -28,8 +28,8 @@ from collector.core.secrets import HIDDEN, is_secret_name
 IMAGE = "vllm/vllm-openai"
 BY_DIGEST = "@sha256:"
 PORT = 8000
-#: Where the models of a hub are kept, on the host and inside the engine's image.
-HUB_FOLDER, HUB_IN_IMAGE = "${HOME}/.cache/huggingface", "/root/.cache/huggingface"
+#: Where the models of a hub are kept, on the host and inside the container, which is told so.
+HUB_FOLDER, HUB_INSIDE, HUB_VARIABLE = "${HOME}/.cache/huggingface", "/huggingface", "HF_HOME"
 
 #: Keys that no YAML takes for anything else than a text: the longer names of options and of compose.
 _PLAIN_KEY = re.compile(
@@ -91,10 +91,19 @@ def serving_of(
         path=row.model_path,
         options=stated + _extra(row),
         environment=_environment(row, configuration),
-        image=row.image or f"{IMAGE}:v{row.engine_version}",
+        image=_image(row),
         gpus=row.tensor_parallel if row.gpu_model else 0,
         configuration_id=row.configuration_id,
     )
+
+
+def _image(row: Row) -> str:
+    """Return the image that ran, by its digest where that is known."""
+    image = row.image or f"{IMAGE}:v{row.engine_version}"
+    if row.image_digest is None or "@" in image:
+        return image
+    name, colon, tag = image.rpartition(":")
+    return f"{name if colon and '/' not in tag else image}@{row.image_digest}"
 
 
 def _words(name: str, values: tuple[str, ...]) -> list[str]:
@@ -161,14 +170,16 @@ def compose_text(serving: Serving, about: Iterable[str] = ()) -> str:
 
     It listens on this host alone; `ipc: host` gives the workers the shared memory that they exchange data in.
     """
+    mounts = _volumes(serving)
+    hub = {HUB_VARIABLE: HUB_INSIDE} if any(one["target"] == HUB_INSIDE for one in mounts) else {}
     service: dict[str, Any] = {
         "image": serving.image,
         "entrypoint": ["vllm", "serve"],
         "command": serving.arguments,
-        "environment": dict(serving.environment),
+        "environment": hub | dict(serving.environment),
         "ports": [f"127.0.0.1:{PORT}:{PORT}"],
         "ipc": "host",
-        "volumes": _volumes(serving),
+        "volumes": mounts,
     }
     if serving.gpus:
         device = {"driver": "nvidia", "count": serving.gpus, "capabilities": ["gpu"]}
@@ -184,7 +195,7 @@ def _volumes(serving: Serving) -> list[dict[str, Any]]:
     local = dict.fromkeys(one for one in places if one.startswith(("/", "${")))
     found = [{"type": "bind", "source": one, "target": one, "read_only": True} for one in local]
     if any(one not in local for one in places):
-        found.append({"type": "bind", "source": HUB_FOLDER, "target": HUB_IN_IMAGE})
+        found.append({"type": "bind", "source": HUB_FOLDER, "target": HUB_INSIDE})
     return found
 
 

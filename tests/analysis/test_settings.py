@@ -122,10 +122,15 @@ def basis(*rows: Row) -> Basis:
 
 
 def again(rows: list[Row]) -> list[Row]:
+    """Return two more repeats of these rows."""
     return [
         replace(
-            row, row_id=f"{row.row_id}r", repeat=2, system_throughput_tok_s=1.002 * (row.system_throughput_tok_s or 0)
+            row,
+            row_id=f"{row.row_id}{repeat}",
+            repeat=repeat,
+            system_throughput_tok_s=(1 + repeat / 1000) * (row.system_throughput_tok_s or 0.0),
         )
+        for repeat in (2, 3)
         for row in rows
     ]
 

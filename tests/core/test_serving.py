@@ -164,12 +164,26 @@ def test_a_compose_file_has_the_cards_the_image_the_shared_memory_and_the_models
     assert service["image"] == "vllm/vllm-openai@sha256:ab"
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
+    assert service["environment"] == {"HF_HOME": "/huggingface"}
     assert service["ipc"] == "host"
     assert service["ports"] == ["127.0.0.1:8000:8000"]
-    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/root/.cache/huggingface"]
+    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/huggingface"]
     cpu = service_of(compose_text(serving_of(replace(row, gpu_model=None, image=None))))
     assert "deploy" not in cpu
     assert cpu["image"] == "vllm/vllm-openai:v0.27.0"
+
+
+@pytest.mark.parametrize(
+    ("image", "name"),
+    [
+        ("vllm/vllm-openai:v0.27.0", "vllm/vllm-openai"),
+        ("host:5000/vllm", "host:5000/vllm"),
+        (None, "vllm/vllm-openai"),
+    ],
+)
+def test_the_image_that_ran_is_named_by_its_digest(image: str | None, name: str) -> None:
+    row = replace(make_row(), image=image, image_digest="sha256:ab")
+    assert service_of(compose_text(serving_of(row)))["image"] == f"{name}@sha256:ab"
 
 
 def test_flags_beyond_the_columns_come_back_one_by_one() -> None:

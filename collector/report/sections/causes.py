@@ -8,6 +8,7 @@ from typing import Any
 
 from collector.analysis.hypotheses import FLAT_BELOW, KV_FULL_PERCENT, RISES_FROM, Judged, judged
 from collector.analysis.pairing import NVLINK
+from collector.analysis.predicted import predicted
 from collector.analysis.printed_steps import printed_cases
 from collector.analysis.quantity import Quantity
 from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading, moved
@@ -75,6 +76,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "main": lines[0] if lines else None,
         "lines": lines[:MOST_CASES],
         "left_out": len(lines[MOST_CASES:]),
+        "predicted": predicted(main.telling, study.profile) if main and main.telling else None,
         "moved": moved(main) if main else None,
         "others": _of_other_models([one for one in lines if one.case in leads])[:MOST_OTHERS],
         "contrast": _named([contrast])[0] if contrast else None,
