@@ -63,6 +63,7 @@ docker: install
 benchmark: install
 	$(BIN)/python -m benchmarks.client_cost
 	$(BIN)/python -m benchmarks.emulated_sweep
+	$(BIN)/python -m benchmarks.sweep_overhead
 
 # Fits the profile of the embedded engine to the published figures again (about a minute).
 calibrate: install

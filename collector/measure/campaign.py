@@ -124,16 +124,16 @@ def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> It
 
 
 def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
-    """Hold the rows against the plan and the host beside them."""
+    """Hold the rows against the plans and the host beside them."""
     plan, host = folder / "plan.yaml", folder / "host.json"
     try:
-        digest = plan_digest(plan.read_text(encoding="utf-8"))
+        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in (plan, *folder.glob("plan-*.yaml"))}
         host_id = stored_host(host).get("host_id")
     except (OSError, ValueError, DataError) as error:
         yield f"{folder}: plan or host cannot be read: {error}"
         return
     for what, path, others in (
-        ("plan", plan, [row.row_id for row in rows if row.plan_digest != digest]),
+        ("plan", plan, [row.row_id for row in rows if row.plan_digest not in digests]),
         ("host", host, [row.row_id for row in rows if row.host_id != host_id]),
     ):
         if others:

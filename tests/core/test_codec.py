@@ -212,10 +212,9 @@ def test_an_older_version_is_read_through_its_named_step(monkeypatch: pytest.Mon
     assert from_csv(Position, old, "p") == [some(Position, schema_version=3)]
 
 
-def test_a_row_of_version_1_gets_the_telemetry_of_version_2_empty() -> None:
-    """Its new checks could not run. The other tables did not change."""
-    added = "power_max_w idle_power_w power_limit_w energy_per_token_j tokens_per_joule sm_clock_min_mhz"
-    names = [*added.split(), "gpu_memory_peak_mib", "gpu_samples", "pcie_generation_min"]
+def test_a_row_of_version_1_gets_the_columns_of_version_2_empty() -> None:
+    """Its new checks could not run; a failure's phase has its new name."""
+    names = codec.ADDED_IN_2
     cells = {name: cell for name, cell in cells_of(some(Row)).items() if name not in names} | {"schema_version": "1"}
     old = ",".join(cells) + "\n" + ",".join(cells.values()) + "\n"
     not_run = "word gpu_lost throttled link_width_changed foreign_gpu_process"
@@ -224,6 +223,8 @@ def test_a_row_of_version_1_gets_the_telemetry_of_version_2_empty() -> None:
     assert [one.checks_not_run for one in from_csv(Row, emulated, "r")] == ["word"]
     position = edited(to_csv(Position, [some(Position)]), 2, "schema_version", "1")
     assert from_csv(Position, position, "p") == [some(Position)]
+    failure = edited(edited(to_csv(Failure, [some(Failure)]), 2, "schema_version", "1"), 2, "phase", "kv_cache")
+    assert from_csv(Failure, failure, "f") == [some(Failure, phase="kv_alloc")]
 
 
 def test_an_unknown_column_is_named_with_the_nearest_known() -> None:

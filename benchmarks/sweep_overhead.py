@@ -1,0 +1,94 @@
+"""What a sweep itself costs: its wall time less what its engines took to start, to serve the stages and to end.
+
+Three configurations of the embedded engine, each a process of its own that answers over TCP, at twice real speed:
+each takes about a minute. A start is the column start_s, a stage its window and the confirmation after it (there is
+no warm-up), the end what the engine needs from SIGTERM to its exit. The rest is the sweep's: imports, plan, token
+counts, scrapes, evidence, rows. Exit code 1 at 1 % or more, which needs a machine that has nothing else to do.
+
+    python -m benchmarks.sweep_overhead
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+
+from collector.measure.campaign import read_tables
+from collector.measure.stage import CONFIRM_AFTER_S
+
+ROOT = Path(__file__).resolve().parents[1]
+ENGINE = ROOT / "tests" / "real" / "emulated_vllm.py"
+ENDS = "OVERHEAD_ENDS"
+#: How many seconds of the engine pass in one: its start takes 50 s of its own.
+SPEED = 2.0
+LIMIT = 0.01
+CONFIGURATIONS, STAGES = 3, 2
+PLAN = f"""\
+plan: 1
+campaign: overhead
+engine:
+  kind: process
+  command: ["{sys.executable}", "-m", benchmarks.sweep_overhead]
+  environment: {{EMULATE_SPEED: "{SPEED:g}"}}
+models: {{muse-glimmer-30b: {{path: "MODEL"}}}}
+defaults: {{model: muse-glimmer-30b, tensor_parallel: 2, max_model_len: 16384, max_num_seqs: 32}}
+matrix: {{series: [first, second, third]}}
+stages:
+  concurrency: {{1: 3, 8: 24}}
+  prompt_tokens: 655
+  output_tokens: 256
+  warm_up: {{rounds: 0}}
+"""
+
+
+def engine(words: list[str]) -> int:
+    """Be the engine's program: run it, and note how long it took from SIGTERM to its end."""
+    asked: list[float] = []
+    process = subprocess.Popen([sys.executable, str(ENGINE), *words])
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        asked.append(time.monotonic())
+        process.send_signal(number)
+
+    signal.signal(signal.SIGTERM, pass_on)
+    code = process.wait()
+    if asked:
+        with Path(os.environ[ENDS]).open("a") as file:
+            file.write(f"{time.monotonic() - asked[0]}\n")
+    return code
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "model").mkdir()
+        (folder / "plan.yaml").write_text(PLAN.replace("MODEL", str(folder / "model")))
+        command = [sys.executable, "-m", "collector.cli", "sweep", str(folder / "plan.yaml"), "--out", name]
+        environment = os.environ | {ENDS: str(folder / "ends"), "PYTHONPATH": str(ROOT)}
+        began = time.monotonic()
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        wall = time.monotonic() - began
+        rows, failures, _ = read_tables(folder / "overhead")
+        if failures or len(rows) != CONFIGURATIONS * STAGES:
+            print(done.stdout, done.stderr)
+            return 1
+        ends = sum(map(float, (folder / "ends").read_text().split()))
+    starts = sum({row.configuration_id: row.start_s or 0.0 for row in rows}.values())
+    stages = sum(row.window_s + CONFIRM_AFTER_S for row in rows)
+    own = wall - starts - stages - ends
+    print(
+        f"{CONFIGURATIONS} configurations at {SPEED:g} times real speed, {wall / CONFIGURATIONS:.1f} s each: starts "
+        f"{starts:.1f} s, stages {stages:.1f} s, ends {ends:.1f} s; the sweep itself {own:.2f} s = {own / wall:.2%} "
+        f"(limit {LIMIT:.0%}), with the ends {(own + ends) / wall:.2%}"
+    )
+    return 1 if own / wall >= LIMIT else 0
+
+
+if __name__ == "__main__":
+    sys.exit(engine(sys.argv[1:]) if len(sys.argv) > 1 else main())
