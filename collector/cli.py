@@ -20,12 +20,13 @@ from collector.verbs import (
     emulate,
     next,  # noqa: A004
     plan,
+    recommend,
     recompute,
     status,
     sweep,
 )
 
-VERBS = (plan, doctor, sweep, status, next, check, recompute, diagnose, compare, build, emulate)
+VERBS = (plan, doctor, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
 
 WRONG_USE = 2
 

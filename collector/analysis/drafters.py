@@ -59,7 +59,7 @@ class Drafter:
         """Return why there is no figure for a prompt set."""
         if self["provenance"] == PUBLISHED:
             return "not_published"
-        return "checks" if any(_is_of(row, prompt_set) for row in self.rows) else "missing"
+        return "checks" if any(is_of(row, prompt_set) for row in self.rows) else "missing"
 
 
 def is_general(prompt_set: str) -> bool:
@@ -83,7 +83,7 @@ def _measured(rows: Iterable[Row]) -> list[Drafter]:
 def _drafter(known: tuple[Any, ...], rows: Sequence[Row]) -> Drafter:
     names = in_order({row.prompt_set for row in rows})
     pools = [*names, *([GENERAL] if any(map(is_general, names)) else [])]
-    members = {name: [row for row in rows if _is_of(row, name)] for name in pools}
+    members = {name: [row for row in rows if is_of(row, name)] for name in pools}
     rate = {name: pooled_of(members[name], "accepted_tokens", "draft_tokens") for name in pools}
     per_forward = {name: pooled_of(members[name], "accepted_tokens", "drafts") for name in pools}
     return Drafter(
@@ -105,7 +105,8 @@ def _over_repeats(rows: Sequence[Row]) -> Range | None:
     return (min(values), max(values)) if len(values) > 1 else None
 
 
-def _is_of(row: Row, prompt_set: str) -> bool:
+def is_of(row: Row, prompt_set: str) -> bool:
+    """Whether a row belongs to a prompt set, or to the pool of the general ones."""
     return is_general(row.prompt_set) if prompt_set == GENERAL else row.prompt_set == prompt_set
 
 
@@ -206,7 +207,7 @@ def by_position(study: Study, found: Iterable[Drafter]) -> list[PositionLine]:
     for drafter in found:
         held = [row for row in drafter.rows if comparable(row)]
         for name in (GENERAL, *in_order({row.prompt_set for row in held})):
-            line = _position_line(study, drafter, name, [row for row in held if _is_of(row, name)])
+            line = _position_line(study, drafter, name, [row for row in held if is_of(row, name)])
             if line:
                 lines.append(line)
                 break

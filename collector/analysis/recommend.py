@@ -39,21 +39,32 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """A verdict and when it holds. `limits`: the constants that decide, by module and name."""
+
     verdict: Verdict
     holds: Callable[[Evidence], bool]
+    limits: tuple[str, ...] = ()
+
+
+#: What makes an effect a gain or a loss.
+EFFECT = ("analysis.noise.LEAST_EFFECT", "analysis.noise.NOISE_MULTIPLE")
 
 
 #: In this order: the first that holds is the verdict. The page prints them in the same order.
 RULES: tuple[Rule, ...] = (
     Rule("unknown", lambda found: not (found.gains or found.losses or found.within_noise)),
     # A drafter that is never right on this prompt says nothing about other prompts.
-    Rule("withheld", lambda found: not found.gains and accepts_nothing(found.acceptance)),
-    Rule("even", lambda found: not (found.gains or found.losses)),
-    Rule("use", lambda found: not found.losses),
-    Rule("avoid", lambda found: not found.gains),
-    Rule("up_to", lambda found: max(found.gains) < min(found.losses)),
-    Rule("from", lambda found: max(found.losses) < min(found.gains)),
-    Rule("mixed", lambda found: True),
+    Rule(
+        "withheld",
+        lambda found: not found.gains and accepts_nothing(found.acceptance),
+        (*EFFECT, "analysis.acceptance.ACCEPTS_NOTHING"),
+    ),
+    Rule("even", lambda found: not (found.gains or found.losses), EFFECT),
+    Rule("use", lambda found: not found.losses, EFFECT),
+    Rule("avoid", lambda found: not found.gains, EFFECT),
+    Rule("up_to", lambda found: max(found.gains) < min(found.losses), EFFECT),
+    Rule("from", lambda found: max(found.losses) < min(found.gains), EFFECT),
+    Rule("mixed", lambda found: True, EFFECT),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -56,6 +56,7 @@ class Study:
     host_text: str | None = None
     files: tuple[str, ...] = ()  # all that is stored, scrapes and logs with it, relative to the campaign
     tables: tuple[StoredFile, ...] = ()  # of these, the tables and what describes them
+    profile: Mapping[str, Any] | None = None  # what an emulated campaign emulates, where it is a shipped one
     scripted: tuple[str, ...] = ()  # failures that the emulation's profile gives by itself
 
     def __post_init__(self) -> None:

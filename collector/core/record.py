@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -113,7 +114,7 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
         "max_model_len": context.max_model_len,
         "max_num_seqs": c.max_num_seqs,
         "nvlink": c.nvlink,
-        "extra_flags": redact(" ".join(flag_arguments(dict(c.flags)))) or None,
+        "extra_flags": redact(shlex.join(flag_arguments(dict(c.flags)))) or None,
         "start_s": context.start_s,
         "model_load_gib": facts.model_load_gib,
         "weights_load_s": facts.weights_load_s,

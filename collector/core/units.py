@@ -154,6 +154,15 @@ FINDINGS: tuple[Metric, ...] = (
     ),
     Metric(column="kv_demand", unit="tokens", better=None, digits=0, ko="KV 수요", en="KV demand"),
     Metric(column="power_mean_w", unit="W", better="lower", digits=0, ko="평균 전력", en="Power, mean"),
+    Metric(
+        column="gpu_utilisation",
+        unit="%",
+        better=None,
+        digits=0,
+        scale=100.0,
+        ko="GPU 사용률",
+        en="GPU utilisation",
+    ),
     Metric(column="difference_tok_s", unit="tok/s", better=None, digits=1, ko="처리량 차이", en="Difference"),
     Metric(column="repeat_error", unit="%", better="lower", digits=2, ko="재현 오차", en="Repeat error"),
 )

@@ -14,7 +14,8 @@ from jinja2 import FileSystemLoader
 
 from collector.analysis.left_open import EMULATED
 from collector.core.codec import from_csv
-from collector.core.errors import DataError, UserError, close_words
+from collector.core.errors import DataError, PlanError, UserError, close_words
+from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
 from collector.report.evidence import CONTINUING, FILES, PUBLISHED_TABLES, described, stored_files
 from collector.report.pages import Campaign, pages
@@ -124,6 +125,7 @@ def read_campaign(folder: Path) -> Campaign:
         host_text=host,
         files=tuple(stored),
         tables=described(stored),
+        profile=_profile() if plan and _emulates_it(plan, rows) else None,
         scripted=tuple(one.failure_id for one in shown if one.provenance == EMULATED and _scripted(one)),
     )
 
@@ -142,6 +144,15 @@ def read_published(folder: Path) -> Published | None:
 def _profile() -> Any:
     text = _text(PROFILE)
     return None if text is None else _check_json(PROFILE, text)
+
+
+def _emulates_it(plan_text: str, rows: Sequence[Row]) -> bool:
+    """Whether these rows are of the profile that was fitted to the published figures, which the plan names."""
+    try:
+        plan = parse_plan(plan_text, "plan.yaml")
+    except PlanError:
+        return False
+    return bool(rows) and {row.provenance for row in rows} == {EMULATED} and plan.engine.profile == PROFILE.stem
 
 
 def _scripted(failure: Failure) -> bool:

@@ -21,6 +21,7 @@ from collector.report.build import TEMPLATES
 from collector.report.environment import strict_environment
 from collector.report.sections import SECTIONS
 from collector.report.words import Words
+from tests.report import roofline
 
 #: One loader, so that the environment and its compiled templates are made once.
 LOADER = FileSystemLoader(TEMPLATES)
@@ -75,6 +76,8 @@ def made_again(at: dict[str, str], table: Table) -> float:
     """Return the value that a figure's rows give, for rows that are there, comparable and have its columns."""
     if at["data-by"].startswith("needed"):
         return needed_again(at, table)
+    if at["data-by"].startswith("predicted"):
+        return roofline.made_again(at["data-of"], table[at["data-rows"]], table.get(at.get("data-base", "")))
     value = _over(at["data-of"], at["data-rows"], table, at["data-by"])
     if "data-base" not in at:
         return value

@@ -25,6 +25,7 @@ from collector.core.units import DISPLAYED
 from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
 from collector.report.pages import pages
 from collector.report.words import LANGUAGES, VALUE_DIGITS
+from tests.report import roofline
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CAMPAIGNS = campaign_names(DATA)
@@ -33,7 +34,7 @@ ARTICLES = [*CAMPAIGNS, "published"]
 #: The pages around the articles.
 AROUND = [
     *(f"campaigns/{name}/cells.md" for name in CAMPAIGNS),
-    *(f"campaigns/{name}/data.md" for name in ARTICLES),
+    *(f"campaigns/{name}/{page}.md" for name in ARTICLES for page in ("data", "settings")),
     *("method.md", "glossary.md", "not-measured.md", "source.md"),
 ]
 
@@ -150,6 +151,11 @@ def needed(rows: pd.DataFrame, at: dict[str, str]) -> float:
     return decoding / (mean(rows, at["data-base"], whole) - outside)
 
 
+def predicted(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    own, *base = (dict(rows.loc[at[name]].items()) for name in ("data-rows", "data-base") if name in at)
+    return roofline.made_again(at["data-of"], own, base[0] if base else None)
+
+
 BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "mean": lambda rows, at: mean(rows, at["data-rows"], at["data-of"]),
     "least": lambda rows, at: float(good(rows, at["data-rows"], [at["data-of"]])[at["data-of"]].min()),
@@ -161,6 +167,8 @@ BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "difference": lambda rows, at: (
         mean(rows, at["data-rows"], at["data-of"]) - mean(rows, at["data-base"], at["data-of"])
     ),
+    "predicted": predicted,
+    "predicted_share": predicted,
     "pooled": lambda rows, at: pooled(rows, at["data-rows"], at["data-of"]),
     "needed": needed,
     "needed_acceptance": lambda rows, at: (

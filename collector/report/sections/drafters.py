@@ -31,6 +31,7 @@ from collector.analysis.published import GENERAL
 from collector.analysis.schedule import is_pure
 from collector.analysis.study import Study
 from collector.analysis.under_load import ALIKE_WITHIN_PERCENT, Opposite, opposites
+from collector.analysis.waste import Waste, waste_of
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Line, Point, code, style
 from collector.report.prompt_words import prompt_word
@@ -55,13 +56,14 @@ class Entry:
     label: Label
     drafter: Drafter
     size: Figure | None
+    waste: Waste | None
 
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return the drafters with what tells them apart, their extremes and their charts."""
     found = drafters(study)
     entries = [
-        Entry(code=code(place), label=label, drafter=one, size=size_of(study, one))
+        Entry(code=code(place), label=label, drafter=one, size=size_of(study, one), waste=waste_of(study, one))
         for place, (one, label) in enumerate(zip(found, drafter_labels(found), strict=True))
     ]
     lines = by_position(study, found)

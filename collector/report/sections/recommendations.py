@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.analysis import acceptance, noise, recommend, schedule
-from collector.analysis.batching import TTFT_TARGETS_S, Batching, Choice
+from collector.analysis.batching import Batching, Choice
+from collector.analysis.latency import TTFT_TARGETS_S
 from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
@@ -112,7 +113,6 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "noise": known,
         "cards": shown,
         "open": len(shown) <= OPEN_MODELS,
-        "rules": [rule.verdict for rule in recommend.RULES],
         "concurrencies": sorted({stage.concurrency for one in found if one.batching for stage in one.batching.stages}),
         "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
@@ -147,7 +147,7 @@ def limits() -> dict[str, Any]:
         "analysis.noise.NOISE_MULTIPLE": noise.NOISE_MULTIPLE,
         "analysis.noise.UNKNOWN_ERROR": noise.UNKNOWN_ERROR,
         "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
-        "analysis.batching.TTFT_TARGETS_S": TTFT_TARGETS_S,
+        "analysis.latency.TTFT_TARGETS_S": TTFT_TARGETS_S,
     }
 
 
