@@ -60,6 +60,9 @@ class Attached:
     async def stop(self, patience_s: float) -> End:
         raise NotImplementedError(f"the benchmark ends it, not after {patience_s}")
 
+    def owns(self, pid: int) -> bool | None:
+        return None
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
 

@@ -11,9 +11,22 @@ from collections.abc import Sequence
 
 from collector import __version__
 from collector.core.errors import UserError
-from collector.verbs import build, check, diagnose, doctor, emulate, plan, recompute, status, sweep
+from collector.verbs import (
+    build,
+    check,
+    compare,
+    diagnose,
+    doctor,
+    emulate,
+    next,  # noqa: A004
+    plan,
+    recommend,
+    recompute,
+    status,
+    sweep,
+)
 
-VERBS = (plan, doctor, sweep, status, check, recompute, diagnose, build, emulate)
+VERBS = (plan, doctor, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
 
 WRONG_USE = 2
 

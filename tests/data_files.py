@@ -18,6 +18,7 @@ from collector.core.engine_log import EngineFacts
 from collector.core.plan import parse_plan
 from collector.core.record import Context
 from collector.core.series import Samples
+from collector.core.telemetry import Card, GpuWatch, Reading
 from collector.core.window import WHOLE_STAGE, Request, Sample, Window
 from collector.measure.scrape import parse
 
@@ -77,6 +78,19 @@ def pair(label: str) -> Pair:
     return next(one for one in PAIRS if one.label == label)
 
 
+#: Two cards that were only asked who uses them: nothing is wrong with them, and no figure is known.
+WATCHED = GpuWatch(
+    cards=tuple(
+        Card(index=index, **(dict.fromkeys(set(Card.__dataclass_fields__) - {"index"}) | {"architecture": "ampere"}))
+        for index in range(2)
+    ),
+    idle=(),
+    readings=tuple(
+        Reading(index=index, at_s=at_s, throttle_reasons=(), pcie_width=8) for at_s in (0, 1, 2) for index in range(2)
+    ),
+    foreign=(),
+)
+
 #: Of the time that a lane is loaded in `window_of`, the part that the engine counts as its own.
 BUSY = 0.99
 
@@ -118,6 +132,7 @@ def window_of(pair: Pair) -> Window:
         requests_sent=count,
         requests=requests,
         tokenized=tuple(prompts),
+        gpus=WATCHED,
         samples=(sample, replace(sample, at_s=1.25, kv_usage=0.5, waiting=0.0, generation_tokens=20.0)),
     )
 

@@ -12,33 +12,33 @@ from dataclasses import dataclass
 
 from collector.analysis.compared import Pair
 from collector.analysis.figures import Labels
+from collector.analysis.latency import Bucket, Within, bucket_of, within
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, OFF
-from collector.analysis.quantity import Quantity, mean_of, printed, usable
-from collector.analysis.repeats import THROUGHPUT, Noise
+from collector.analysis.quantity import Quantity, mean_of, printed, printed_gain, usable
+from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.steps import ratio_between
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.core.speculative import synthetic_of
 
 TTFT = "ttft_mean_s"
-
-#: Seconds to the first token, on the mean: a chat that feels prompt, a step of an agent, a reader who waits.
-#: None is right for everybody; a reader takes the own one.
-TTFT_TARGETS_S = (1, 2, 5)
 
 #: A printed change of throughput names its concurrencies, as in throughput_change_c16_to_c32.
 _CHANGE = re.compile(r"throughput_change_c(\d+)_to_c(\d+)")
 
 #: What the stages of one load share; concurrency is what varies.
-_LOAD = ("provenance", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
+LOAD = ("provenance", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """One concurrency of a configuration. Either is None where a published study does not print it."""
+    """One concurrency of a configuration. None is what a published study does not print, or an engine not expose."""
 
     concurrency: int
     throughput: Quantity | None
-    ttft: Quantity | None
+    ttft: Quantity | None  # s, mean
+    p95: Bucket | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,14 +60,9 @@ class Batching:
     def at(self, concurrency: int) -> Stage | None:
         return next((stage for stage in self.stages if stage.concurrency == concurrency), None)
 
-    def highest_within(self, seconds: float) -> int | None:
-        """Return the highest measured concurrency up to which TTFT stays within this many seconds."""
-        found = None
-        for stage in self.stages:
-            if stage.ttft is None or stage.ttft.value > seconds:
-                break
-            found = stage.concurrency
-        return found
+    def within(self, seconds: float) -> Within:
+        """Return up to which measured concurrency the 95th percentile of TTFT stays within this many seconds."""
+        return within(((stage.concurrency, stage.p95) for stage in self.stages), seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,10 +94,11 @@ def choices(study: Study, model: str, like: Pair | None, noise: Noise) -> tuple[
     rows = [row for row in _load(study, model, like) if row.system_throughput_tok_s]
     measured = sorted({row.concurrency for row in rows})
     ends = dict.fromkeys((measured[0], measured[-1])) if measured else {}
-    return tuple(_choice([row for row in rows if row.concurrency == at], noise) for at in ends)
+    return tuple(choice([row for row in rows if row.concurrency == at], noise) for at in ends)
 
 
-def _choice(rows: Iterable[Row], noise: Noise) -> Choice:
+def choice(rows: Iterable[Row], noise: Noise) -> Choice:
+    """Return what to run among rows of one concurrency under one load; there must be one with a throughput."""
     arms: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         arms[row.configuration_id].append(row)
@@ -121,9 +117,10 @@ def _extras(row: Row) -> tuple[bool, bool]:
 def _load(study: Study, model: str, like: Pair | None) -> list[Row]:
     """Return the comparable rows of a model under the load of a pair, or all of them where it has no pair."""
     own = [row for row in usable(study.rows, THROUGHPUT) if row.model == model]
+    own = [row for row in own if synthetic_of(row.speculative_config) is None]
     if like is None:
         return own
-    return [row for row in own if all(getattr(row, name) == like[name] for name in _LOAD)]
+    return [row for row in own if all(getattr(row, name) == like[name] for name in LOAD)]
 
 
 def batching(study: Study, model: str, like: Pair | None, noise: Noise) -> Batching | None:
@@ -145,7 +142,10 @@ def batching(study: Study, model: str, like: Pair | None, noise: Noise) -> Batch
     ratio = ratio_between(means[high], means[low])
     return Batching(
         labels=Labels(**{name: getattr(row, name) for name in ("model", *_WAY)}),
-        stages=tuple(Stage(concurrency=at, throughput=means[at], ttft=mean_of(by_stage[at], TTFT)) for at in means),
+        stages=tuple(
+            Stage(concurrency=at, throughput=means[at], ttft=mean_of(by_stage[at], TTFT), p95=bucket_of(by_stage[at]))
+            for at in means
+        ),
         low=low,
         high=high,
         change=ratio.as_gain,
@@ -162,13 +162,12 @@ def _printed(study: Study, model: str, noise: Noise) -> Batching | None:
         named = _CHANGE.fullmatch(figure.metric)
         if named and figure.labels.model == model and figure.section == "recommendations":
             low, high = (int(one) for one in named.groups())
-            change = printed(figure)
             return Batching(
                 labels=figure.labels,
                 stages=(),
                 low=low,
                 high=high,
-                change=change,
-                pays=change.value > noise.percent,
+                change=printed(figure),
+                pays=noise.side(printed_gain(figure)) > 0,
             )
     return None

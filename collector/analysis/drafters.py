@@ -19,6 +19,7 @@ from collector.analysis.quantity import Quantity, pooled_of, printed
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.prompt_names import PROMPT_SETS
 from collector.core.rows import Position, Row, comparable
+from collector.core.speculative import is_plain
 
 #: What tells one drafter from another.
 OF_DRAFTER = ("provenance", "model", "model_path", "model_revision", "engine_version", *SPECULATING)
@@ -58,7 +59,7 @@ class Drafter:
         """Return why there is no figure for a prompt set."""
         if self["provenance"] == PUBLISHED:
             return "not_published"
-        return "checks" if any(_is_of(row, prompt_set) for row in self.rows) else "missing"
+        return "checks" if any(is_of(row, prompt_set) for row in self.rows) else "missing"
 
 
 def is_general(prompt_set: str) -> bool:
@@ -74,7 +75,7 @@ def drafters(study: Study) -> list[Drafter]:
 def _measured(rows: Iterable[Row]) -> list[Drafter]:
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        if row.speculation != OFF:
+        if row.speculation != OFF and is_plain(row.speculative_config):
             grouped[tuple(getattr(row, name) for name in OF_DRAFTER)].append(row)
     return [_drafter(known, members) for known, members in grouped.items()]
 
@@ -82,7 +83,7 @@ def _measured(rows: Iterable[Row]) -> list[Drafter]:
 def _drafter(known: tuple[Any, ...], rows: Sequence[Row]) -> Drafter:
     names = in_order({row.prompt_set for row in rows})
     pools = [*names, *([GENERAL] if any(map(is_general, names)) else [])]
-    members = {name: [row for row in rows if _is_of(row, name)] for name in pools}
+    members = {name: [row for row in rows if is_of(row, name)] for name in pools}
     rate = {name: pooled_of(members[name], "accepted_tokens", "draft_tokens") for name in pools}
     per_forward = {name: pooled_of(members[name], "accepted_tokens", "drafts") for name in pools}
     return Drafter(
@@ -104,7 +105,8 @@ def _over_repeats(rows: Sequence[Row]) -> Range | None:
     return (min(values), max(values)) if len(values) > 1 else None
 
 
-def _is_of(row: Row, prompt_set: str) -> bool:
+def is_of(row: Row, prompt_set: str) -> bool:
+    """Whether a row belongs to a prompt set, or to the pool of the general ones."""
     return is_general(row.prompt_set) if prompt_set == GENERAL else row.prompt_set == prompt_set
 
 
@@ -205,7 +207,7 @@ def by_position(study: Study, found: Iterable[Drafter]) -> list[PositionLine]:
     for drafter in found:
         held = [row for row in drafter.rows if comparable(row)]
         for name in (GENERAL, *in_order({row.prompt_set for row in held})):
-            line = _position_line(study, drafter, name, [row for row in held if _is_of(row, name)])
+            line = _position_line(study, drafter, name, [row for row in held if is_of(row, name)])
             if line:
                 lines.append(line)
                 break

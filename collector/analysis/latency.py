@@ -6,15 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from collector.analysis.batching import TTFT_TARGETS_S
 from collector.analysis.compared import THROUGHPUT
 from collector.analysis.curves import Curve, Stage
 from collector.analysis.figures import Figure
 from collector.analysis.quantity import Quantity, least_of, mean_of, most_of, ratio_of, usable
 from collector.analysis.study import Study
+from collector.core.rows import Row
 
 MEAN, P95 = "ttft_mean_s", "ttft_p95_s"
 P95_LOW, P95_HIGH = "ttft_p95_low_s", "ttft_p95_high_s"
+
+#: Seconds to the first token, on the 95th percentile: a chat that feels prompt, a step of an agent, a reader who waits.
+#: They are bounds of vLLM's own histogram, so that a bucket lies on one side of them. A reader takes the own target.
+TTFT_TARGETS_S = (1, 2.5, 5)
 
 #: A printed change of throughput names its concurrencies, as in throughput_change_c16_to_c32.
 _CHANGE = re.compile(r"throughput_change_c(\d+)_to_c(\d+)")
@@ -47,10 +51,15 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Within:
-    """The highest concurrency up to which the mean stays within a target. `last`: no higher one was measured."""
+    """The highest concurrency up to which p95 is sure to stay within a target; None where it is at none.
+
+    `undecided`: the next one, where the bucket that holds its p95 lies on both sides of the target. `last`: no higher
+    one was measured.
+    """
 
     target_s: float
-    wait: Wait | None
+    concurrency: int | None
+    undecided: int | None
     last: bool
 
 
@@ -64,6 +73,9 @@ class Waits:
     change: Quantity | None
     growth: Quantity | None
     within: tuple[Within, ...]  # one for each target
+
+    def at(self, concurrency: int) -> Wait | None:
+        return next((one for one in self.waits if one.concurrency == concurrency), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +109,7 @@ def waits_of(curve: Curve) -> Waits:
         step=(before.concurrency, after.concurrency) if before and after else None,
         change=ratio.as_gain if ratio else None,
         growth=ratio_of(after.rows, before.rows, MEAN) if before and after else None,
-        within=tuple(_within(waits, target) for target in TTFT_TARGETS_S),
+        within=tuple(within([(one.concurrency, one.bucket) for one in waits], target) for target in TTFT_TARGETS_S),
     )
 
 
@@ -126,21 +138,27 @@ def printed_changes(study: Study) -> list[Change]:
 
 
 def _wait(stage: Stage) -> Wait:
-    return Wait(stage=stage, mean=mean_of(stage.rows, MEAN), p95=mean_of(stage.rows, P95), bucket=_bucket(stage))
+    return Wait(stage=stage, mean=mean_of(stage.rows, MEAN), p95=mean_of(stage.rows, P95), bucket=bucket_of(stage.rows))
 
 
-def _bucket(stage: Stage) -> Bucket | None:
-    held = usable(stage.rows, P95_LOW)
+def bucket_of(rows: Iterable[Row]) -> Bucket | None:
+    """Return the bucket that holds p95 in all of these rows; None where no comparable row has one."""
+    held = usable(rows, P95_LOW)
     low = least_of(held, P95_LOW)
     closed = len(usable(held, P95_HIGH)) == len(held)
     return Bucket(low=low, high=most_of(held, P95_HIGH) if closed else None) if low else None
 
 
-def _within(waits: Iterable[Wait], target: float) -> Within:
-    """A wait that is not known ends the search: nothing is claimed across it."""
-    held: Wait | None = None
-    for wait in waits:
-        if wait.mean is None or wait.mean.value > target:
-            return Within(target_s=target, wait=held, last=False)
-        held = wait
-    return Within(target_s=target, wait=held, last=held is not None)
+def within(stages: Iterable[tuple[int, Bucket | None]], target_s: float) -> Within:
+    """Return what a target allows, of buckets by rising concurrency.
+
+    Nothing is claimed across a concurrency whose bucket is not known, exceeds the target or straddles it.
+    """
+    held: int | None = None
+    for concurrency, bucket in stages:
+        if bucket is None or bucket.low.value >= target_s:
+            return Within(target_s=target_s, concurrency=held, undecided=None, last=False)
+        if bucket.high is None or bucket.high.value > target_s:
+            return Within(target_s=target_s, concurrency=held, undecided=concurrency, last=False)
+        held = concurrency
+    return Within(target_s=target_s, concurrency=held, undecided=None, last=held is not None)

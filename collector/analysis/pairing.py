@@ -16,7 +16,8 @@ Key = tuple[Any, ...]
 SAME_ENGINE = (
     "provenance", "series", "model", "kv_cache_dtype", "nvlink", "tensor_parallel", "max_model_len",
     "max_num_seqs", "extra_flags", "attention_backend", "engine_kind", "engine_version", "image",
-    "model_path", "model_revision", "host_id", "gpu_model", "gpu_count", "driver_version", "campaign",
+    "image_digest", "model_path", "model_revision", "model_commit", "host_id", "gpu_model", "gpu_count",
+    "driver_version", "campaign",
 )  # fmt: skip
 #: What must be equal in the load for two stages to lie on one line ...
 SAME_LOAD = ("prompt_set", "prompt_set_digest", "output_tokens", "window_method")

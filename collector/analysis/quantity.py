@@ -17,9 +17,24 @@ from collector.core.rows import Row, comparable
 
 #: mean, least, most: of the column `of` over the rows. ratio: mean over the rows ÷ mean over the base rows.
 #: gain: 100 × (ratio − 1). difference: mean − mean of the base. pooled: sum ÷ sum of the two columns in `of`.
+#: needed: tokens a step, as analysis/needed.py makes them of rows and base. needed_acceptance: (that − 1) ÷ k.
+#: predicted: by the roofline of an emulation's profile. predicted_share: of what the rows add to the base rows.
 #: published: printed elsewhere, ids are figure ids. published_gain, published_ratio: the one from the other.
 By = Literal[
-    "mean", "least", "most", "ratio", "gain", "difference", "pooled", "published", "published_gain", "published_ratio"
+    "mean",
+    "least",
+    "most",
+    "ratio",
+    "gain",
+    "difference",
+    "pooled",
+    "needed",
+    "needed_acceptance",
+    "predicted",
+    "predicted_share",
+    "published",
+    "published_gain",
+    "published_ratio",
 ]
 
 

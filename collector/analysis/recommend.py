@@ -1,6 +1,6 @@
 """What to set, by rules that are data: the first rule that holds gives the verdict, and its rows prove it.
 
-A rule looks at the ratios of one pair, each of them a gain, a loss or within noise (repeats.Noise), and at how
+A rule looks at the ratios of one pair, each of them a gain, a loss or within noise (noise.Noise), and at how
 many draft tokens were accepted. It knows nothing of models or of hardware.
 """
 
@@ -14,10 +14,10 @@ from collector.analysis.acceptance import acceptance, acceptance_elsewhere, acce
 from collector.analysis.batching import Batching, Choice, batching, choices
 from collector.analysis.compared import Pair
 from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION, Factor
 from collector.analysis.panels import pairs_of, panels
 from collector.analysis.quantity import Quantity
-from collector.analysis.repeats import Noise, noise_of, repeat_error
 from collector.analysis.study import Study
 from collector.core.rows import Row
 
@@ -39,21 +39,32 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """A verdict and when it holds. `limits`: the constants that decide, by module and name."""
+
     verdict: Verdict
     holds: Callable[[Evidence], bool]
+    limits: tuple[str, ...] = ()
+
+
+#: What makes an effect a gain or a loss.
+EFFECT = ("analysis.noise.LEAST_EFFECT", "analysis.noise.NOISE_MULTIPLE")
 
 
 #: In this order: the first that holds is the verdict. The page prints them in the same order.
 RULES: tuple[Rule, ...] = (
     Rule("unknown", lambda found: not (found.gains or found.losses or found.within_noise)),
     # A drafter that is never right on this prompt says nothing about other prompts.
-    Rule("withheld", lambda found: not found.gains and accepts_nothing(found.acceptance)),
-    Rule("even", lambda found: not (found.gains or found.losses)),
-    Rule("use", lambda found: not found.losses),
-    Rule("avoid", lambda found: not found.gains),
-    Rule("up_to", lambda found: max(found.gains) < min(found.losses)),
-    Rule("from", lambda found: max(found.losses) < min(found.gains)),
-    Rule("mixed", lambda found: True),
+    Rule(
+        "withheld",
+        lambda found: not found.gains and accepts_nothing(found.acceptance),
+        (*EFFECT, "analysis.acceptance.ACCEPTS_NOTHING"),
+    ),
+    Rule("even", lambda found: not (found.gains or found.losses), EFFECT),
+    Rule("use", lambda found: not found.losses, EFFECT),
+    Rule("avoid", lambda found: not found.gains, EFFECT),
+    Rule("up_to", lambda found: max(found.gains) < min(found.losses), EFFECT),
+    Rule("from", lambda found: max(found.losses) < min(found.gains), EFFECT),
+    Rule("mixed", lambda found: True, EFFECT),
 )
 
 
@@ -172,7 +183,7 @@ def _ratio_at(judged: Judged, concurrency: int) -> float:
 
 def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
     """Return what counts as noise and the advice for each model, in the order of their names."""
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     rows = {row.row_id: row for row in study.rows}
     found = {factor.name: panels(study.pairs(factor)) for factor in (SPECULATION, KV_CACHE, NVLINK)}
 

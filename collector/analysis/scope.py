@@ -9,10 +9,10 @@ from math import floor
 
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import Pair
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
 from collector.analysis.panels import like_main, panels
 from collector.analysis.quantity import Quantity
-from collector.analysis.repeats import Noise
 from collector.analysis.study import Study
 from collector.core.rows import failed_checks
 
@@ -60,14 +60,12 @@ def smallest_effect(study: Study, noise: Noise) -> Smallest | None:
 def _effects(study: Study, factor: Factor, noise: Noise) -> list[Smallest]:
     pairs = [pair for pair in study.pairs(factor) if pair.measured]
     at = max((point.concurrency for pair in pairs for point in pair.measured), default=0)
-    largest = noise.error.most.value if noise.error else 0.0
     found = []
     for pair in pairs:
         point = pair.at(at)
-        if point and point.value and noise.side(point.value):
-            gain = point.value.as_gain
-            times = floor(abs(gain.value) / largest) if largest else None
-            found.append(Smallest(factor=factor, pair=pair, concurrency=at, gain=gain, times=times))
+        if point and point.value and (judged := noise.judge(point.value)).side:
+            times = None if judged.multiple is None else floor(judged.multiple)
+            found.append(Smallest(factor=factor, pair=pair, concurrency=at, gain=point.value.as_gain, times=times))
     return found
 
 

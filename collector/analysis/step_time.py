@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum, log
 
 from collector.analysis.compared import THROUGHPUT, Pair, RatioPoint, compared
 from collector.analysis.curves import OF_A_LOAD
 from collector.analysis.formula import columns_of, formula_of, formula_ratio
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, mean_of, usable
+from collector.analysis.schedule import is_pure
 from collector.analysis.speculation import EVEN_WITHIN, Verdict, verdict
 from collector.core.rows import Failure, Row
 
@@ -135,7 +137,8 @@ def cases(pairs: Iterable[Pair], part: Callable[[Pair, RatioPoint], Part]) -> li
 def cases_of(rows: Iterable[Row], failures: Iterable[Failure] = ()) -> list[Case]:
     """Return the cases among rows."""
     known = {row.row_id: row for row in rows}
-    return cases(compared(SPECULATION, known.values(), failures), lambda _, point: _part(point, known))
+    pairs = [one for one in compared(SPECULATION, known.values(), failures) if is_pure(one)]  # k in every step
+    return cases(pairs, lambda _, point: _part(point, known))
 
 
 def leading(found: Iterable[Case]) -> list[Case]:
@@ -148,6 +151,27 @@ def leading(found: Iterable[Case]) -> list[Case]:
         way = (*case.load, case.pair["model"], case.pair.speculation, case.pair.num_speculative_tokens)
         by_way[way] = max(by_way.get(way, case), case, key=lambda one: (bool(one.known), _highest(one.pair)))
     return list(by_way.values())
+
+
+def moved(case: Case) -> str | None:
+    """Return the factor that moved the ratio most between the lowest concurrency and the telling one: its Part's name.
+
+    Factors multiply, so their logarithms add up to the ratio's: the largest of them, in the ratio's own direction,
+    moved it. None where fewer than two concurrencies can be taken apart, or nothing moved.
+    """
+    parts = [part for part in case.parts if part.complete]
+    last = case.telling
+    if not parts or last is None or not last.complete or parts[0] is last:
+        return None
+    by = {"tokens": _moved(parts[0].tokens, last.tokens), "rest": _moved(parts[0].rest, last.rest)}
+    by["step"] = -_moved(parts[0].step, last.step)
+    total = fsum(by.values())
+    name = max(by, key=lambda one: by[one] if total > 0 else -by[one])
+    return name if total and by[name] else None
+
+
+def _moved(first: Quantity | None, last: Quantity | None) -> float:
+    return log(last.value / first.value) if first and last else 0.0
 
 
 def decode_bracket(case: Case) -> tuple[int, int] | None:

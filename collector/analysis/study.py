@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,11 @@ from collector.analysis.compared import Pair, RatioPoint, compared
 from collector.analysis.figures import Figure, Labels
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor, Reason, sortable
 from collector.analysis.quantity import Quantity, printed, printed_gain
+from collector.core.configuration import Plan
+from collector.core.errors import PlanError
+from collector.core.plan import parse_plan
 from collector.core.rows import PROVENANCES, Failure, Position, Row
+from collector.core.speculative import synthetic_of
 
 PUBLISHED = "published"
 
@@ -47,11 +51,31 @@ class Study:
     figures: tuple[Figure, ...] = ()
     published_failures: tuple[PublishedFailure, ...] = ()
     plan_text: str | None = None
+    continuing: tuple[str, ...] = ()  # the plans that added cells to it
     plan_path: str | None = None  # where the repository keeps the same plan, for whoever sweeps it again
     host_text: str | None = None
     files: tuple[str, ...] = ()  # all that is stored, scrapes and logs with it, relative to the campaign
     tables: tuple[StoredFile, ...] = ()  # of these, the tables and what describes them
+    profile: Mapping[str, Any] | None = None  # what an emulated campaign emulates, where it is a shipped one
     scripted: tuple[str, ...] = ()  # failures that the emulation's profile gives by itself
+
+    def __post_init__(self) -> None:
+        """Put the records into one order, that of measurement: no finding may depend on that of a file."""
+        orders: dict[str, Callable[[Any], Any]] = {
+            "rows": lambda row: (row.measured_at, row.row_id),
+            "failures": lambda failure: (failure.failed_at, failure.failure_id),
+            "positions": lambda position: (position.row_id, position.position),
+        }
+        for name, order in orders.items():
+            object.__setattr__(self, name, tuple(sorted(getattr(self, name), key=order)))
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """Return the plans that it was measured by; none where one of them cannot be read any more."""
+        try:
+            return tuple(parse_plan(text, "plan.yaml") for text in (self.plan_text, *self.continuing) if text)
+        except PlanError:
+            return ()
 
     @property
     def is_published(self) -> bool:
@@ -77,7 +101,8 @@ class Study:
         """Return what a factor changes, from rows or from what was printed."""
         if factor not in self._pairs:
             printed = published_pairs(self.figures, factor) if self.is_published else None
-            self._pairs[factor] = tuple(printed or compared(factor, self.rows, self.failures))
+            rows = [row for row in self.rows if synthetic_of(row.speculative_config) is None]  # that is no drafter's
+            self._pairs[factor] = tuple(printed or compared(factor, rows, self.failures))
         return self._pairs[factor]
 
     @cached_property

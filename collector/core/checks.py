@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collector.core import series
+from collector.core import gpu_figures, series
 from collector.core.configuration import Stage
 from collector.core.counters import Deltas, trimmed
 from collector.core.series import Samples
+from collector.core.telemetry import GpuWatch
 from collector.core.window import STEADY, Window
 
 #: Above this share of prompt tokens found in the prefix cache, prefill is not what the plan asked for.
@@ -40,6 +41,8 @@ class Evidence:
     speculation: bool
     k: int | None
     occupancy: float | None
+    emulated: bool = False
+    nvlink: str | None = None  # on, off, or None where it makes no difference
 
     @property
     def steady(self) -> bool:
@@ -178,6 +181,44 @@ def _not_steady(e: Evidence) -> bool:
     return busy >= HELD_LIMIT * e.stage.concurrency * w.window_s
 
 
+def _of_cards(holds: Callable[[GpuWatch], bool | None]) -> Check:
+    """Return a check of the GPUs: emulated ones have nothing to fail, of unwatched ones nothing is known."""
+
+    def check(e: Evidence) -> bool | None:
+        if e.emulated:
+            return True
+        return holds(e.window.gpus) if e.window.gpus else None
+
+    return check
+
+
+def _throttled(watch: GpuWatch) -> bool | None:
+    """No card slowed down by heat, by the hardware or by the power brake; its power limit is no such thing."""
+    return _not(gpu_figures.throttled(watch))
+
+
+def _link_width_changed(watch: GpuWatch) -> bool | None:
+    return _not(gpu_figures.link_changed(watch))
+
+
+def _foreign_gpu_process(watch: GpuWatch) -> bool | None:
+    """Nobody else computed on the engine's cards. A desktop only draws: `collector doctor` speaks of it."""
+    return None if watch.foreign is None else not watch.foreign
+
+
+def _nvlink_traffic(e: Evidence) -> bool | None:
+    """The link carried the all-reduces exactly in the arm that has it."""
+    if e.nvlink is None:
+        return True
+    tokens = e.deltas.counter("generation_tokens")
+    used = gpu_figures.link_used(e.window, None if tokens is None else round(tokens))
+    return None if used is None else used == (e.nvlink == "on")
+
+
+def _not(fault: bool | None) -> bool | None:
+    return None if fault is None else not fault
+
+
 def _same(counted: float | None, known: int) -> bool | None:
     return None if counted is None else counted == known
 
@@ -201,6 +242,11 @@ CHECKS: dict[str, Check] = {
     "prefix_hits": _prefix_hits,
     "client_bound": _client_bound,
     "not_steady": _not_steady,
+    "gpu_lost": _of_cards(lambda watch: not gpu_figures.gpu_lost(watch)),
+    "throttled": _of_cards(_throttled),
+    "link_width_changed": _of_cards(_link_width_changed),
+    "foreign_gpu_process": _of_cards(_foreign_gpu_process),
+    "nvlink_traffic": _nvlink_traffic,
 }
 
 

@@ -27,8 +27,49 @@ FLOAT_FORMAT = ".9g"
 #: Signs of a number as it is written here; int() and float() also take blanks, underscores and other digits.
 _PLAIN = re.compile(r"[-+.0-9eE]+")
 
-#: Steps that turn a line of an older version into one of the next; empty until a second version exists.
-UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {}
+#: Columns of rows.csv that version 2 brought: telemetry that nobody took before, and facts that nobody noted.
+ADDED_IN_2 = (
+    "power_max_w",
+    "idle_power_w",
+    "power_limit_w",
+    "energy_per_token_j",
+    "tokens_per_joule",
+    "sm_clock_min_mhz",
+    "gpu_memory_peak_mib",
+    "gpu_samples",
+    "pcie_generation_min",
+    "p2p_driver",
+    "image_digest",
+    "nccl_p2p",
+    "custom_all_reduce",
+    "linear_kernel",
+    "weights_load_s",
+    "compile_s",
+    "graph_gib",
+    "model_commit",
+    "drafter_commit",
+)
+#: Phases of failures.csv that have another name since.
+_PHASES_RENAMED_IN_2 = {"load": "weights", "kv_cache": "kv_alloc"}
+_CHECKS_ADDED_IN_2 = ("gpu_lost", "throttled", "link_width_changed", "foreign_gpu_process")
+
+
+def _to_2(values: dict[str, str]) -> dict[str, str]:
+    """Leave the new columns of a row empty, and its new checks not run; give a failure the names of its phases."""
+    if "phase" in values:
+        return values | {"phase": _PHASES_RENAMED_IN_2.get(values["phase"], values["phase"])}
+    if "window_s" not in values:
+        return values
+    if values["provenance"] == "emulated":
+        return values | dict.fromkeys(ADDED_IN_2, "")
+    joined = values["nvlink"] and values["tensor_parallel"] != "1" and not values["nvlink_bytes"]
+    checks = [*_CHECKS_ADDED_IN_2, *(("nvlink_traffic",) if joined else ())]
+    not_run = " ".join([*values["checks_not_run"].split(), *checks])
+    return values | dict.fromkeys(ADDED_IN_2, "") | {"checks_not_run": not_run}
+
+
+#: Steps that turn a line of an older version into one of the next.
+UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {1: _to_2}
 
 
 def column_types(record: type[Any]) -> dict[str, tuple[type, bool]]:
@@ -165,7 +206,7 @@ def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
             values = dict(zip(columns, cells, strict=True))
             version = _check_version(values, where)
             for step in range(version, SCHEMA_VERSION):
-                values = UPGRADES[step](values)
+                values = UPGRADES[step](values) | {"schema_version": str(step + 1)}
             if not checked:
                 _check_columns(list(values), record, name)
                 checked = True

@@ -24,7 +24,8 @@ BASE_ENVIRONMENT = {
     "NCCL_DEBUG_SUBSYS": "P2P,SHM",
 }
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
+#: A variable that is left for whoever runs the command.
+VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)\}", re.ASCII)
 #: What means something to a shell inside double quotes, but for a variable as above.
 _ACTIVE = re.compile(r'[\\"`]|\$(?!\{[A-Za-z_]\w*\})', re.ASCII)
 
@@ -38,7 +39,7 @@ def expander(variables: Mapping[str, str], where: str) -> Callable[[str], str]:
             raise PlanError(f"{where}: ${{{name}}} is not set; export {name} before the sweep")
         return variables[name]
 
-    return lambda text: _VARIABLE.sub(value, text)
+    return lambda text: VARIABLE.sub(value, text)
 
 
 def unchanged(text: str) -> str:
@@ -107,6 +108,6 @@ def shown_environment(configuration: Configuration) -> dict[str, str]:
 
 def quote(word: str) -> str:
     """Quote for the shell, but let it expand ${NAME}, whatever stands in the variable."""
-    if not _VARIABLE.search(word):
+    if not VARIABLE.search(word):
         return shlex.quote(word)
     return '"' + _ACTIVE.sub(r"\\\g<0>", word) + '"'

@@ -16,6 +16,7 @@ from collector.core.plan_schema import Engine, Limits
 from collector.core.window import STEADY, WHOLE_STAGE
 
 ID_DIGITS = 10
+DIGEST_DIGITS = 12
 DEFAULT_SERIES = "main"
 
 
@@ -84,6 +85,7 @@ class Plan:
     campaign: str
     about: str
     digest: str
+    continues: str | None = None  # digest of the plan that began the campaign, where this one adds to it
     engine: Engine
     limits: Limits
     runs: tuple[Run, ...]
@@ -91,6 +93,11 @@ class Plan:
     @property
     def configurations(self) -> tuple[Configuration, ...]:
         return tuple({run.configuration.configuration_id: run.configuration for run in self.runs}.values())
+
+
+def plan_digest(text: str) -> str:
+    """Return what a plan's text is known by: in its rows, and in the plans that continue it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_DIGITS]
 
 
 def content_id(content: Mapping[str, Any]) -> str:

@@ -34,6 +34,7 @@ def configured(
     method: str,
     nvlink: str | None,
     tensor_parallel: int,
+    scheduled: bool = False,
 ) -> StepModel:
     """Return the step times of a configuration. `nvlink` None counts as on, as the plan's default does."""
     return step_model(
@@ -45,4 +46,5 @@ def configured(
         kv_dtype=kv_dtype,
         backend=dimensions["kv_readers"].get(kv_dtype, dimensions["kv_readers"]["auto"]),
         tensor_parallel=tensor_parallel,
+        scheduled=scheduled,
     )

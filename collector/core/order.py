@@ -9,7 +9,9 @@ from typing import Final
 from collector.core.configuration import Configuration, Run, Stage
 from collector.core.plan_schema import Repeats
 
-Cell = tuple[Configuration, tuple[Stage, ...]]
+#: A stage and how often it is measured.
+Repeated = tuple[Stage, int]
+Cell = tuple[Configuration, tuple[Repeated, ...]]
 Order = Callable[[Sequence[Cell], Repeats], Iterator[tuple[Cell, int]]]
 
 OFF = "off"
@@ -27,26 +29,28 @@ ARMS = (
 )
 
 
-def ordered(repeats: Repeats, cells: Sequence[Cell]) -> Iterator[Run]:
+def ordered(cells: Sequence[Cell], repeats: Repeats) -> Iterator[Run]:
     """Put configurations and repeats in the order of the plan; a repeat is an engine start of its own."""
     for (configuration, stages), repeat in ORDERS[repeats.order](cells, repeats):
-        yield Run(configuration=configuration, repeat=repeat, stages=stages)
+        due = tuple(stage for stage, count in stages if repeat <= count)
+        if due:
+            yield Run(configuration=configuration, repeat=repeat, stages=due)
 
 
-def _rounds(repeats: Repeats) -> range:
-    return range(1, repeats.count + 1)
+def _rounds(cells: Sequence[Cell]) -> range:
+    return range(1, max((count for _, stages in cells for _, count in stages), default=0) + 1)
 
 
 def _listed(cells: Sequence[Cell], repeats: Repeats) -> Iterator[tuple[Cell, int]]:
-    return ((cell, repeat) for cell in cells for repeat in _rounds(repeats))
+    return ((cell, repeat) for cell in cells for repeat in _rounds(cells))
 
 
 def _interleaved(cells: Sequence[Cell], repeats: Repeats) -> Iterator[tuple[Cell, int]]:
-    return ((cell, repeat) for repeat in _rounds(repeats) for cell in cells)
+    return ((cell, repeat) for repeat in _rounds(cells) for cell in cells)
 
 
 def _shuffled(cells: Sequence[Cell], repeats: Repeats) -> Iterator[tuple[Cell, int]]:
-    for repeat in _rounds(repeats):
+    for repeat in _rounds(cells):
         block = list(cells)
         random.Random(f"{repeats.seed}/{repeat}").shuffle(block)  # noqa: S311  # an order, not a secret
         yield from ((cell, repeat) for cell in block)
@@ -58,7 +62,7 @@ def _paired(cells: Sequence[Cell], repeats: Repeats) -> Iterator[tuple[Cell, int
     What drifts slowly (heat, a filling cache) then weighs on both arms alike.
     """
     blocks = _grouped(cells, lambda one: tuple(getattr(one, name) for name in _BLOCK))
-    for repeat in _rounds(repeats):
+    for repeat in _rounds(cells):
         for number, block in enumerate(blocks):
             path = _there_and_back(block, _LEVELS)
             yield from ((cell, repeat) for cell in (path if (number + repeat) % 2 else reversed(path)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,10 +14,11 @@ from collector.core.configuration import (
     Plan,
     Stage,
     content_id,
+    plan_digest,
     row_id,
 )
 from collector.core.errors import PlanError, close_words
-from collector.core.order import ordered
+from collector.core.order import Repeated, ordered
 from collector.core.plan_schema import (
     Factors,
     Matrix,
@@ -45,20 +45,16 @@ def parse_plan(text: str, name: str) -> Plan:
     """Read a plan's text. Raises PlanError with file, line and key path."""
     file, tree = read_plan_text(text, name)
     builder = _Builder(file=file, tree=tree, name=name)
-    runs = tuple(ordered(file.repeats, tuple(builder.configurations_with_stages())))
+    runs = tuple(ordered(tuple(builder.configurations_with_stages()), file.repeats))
     return Plan(
         campaign=file.campaign,
         about=file.about,
-        digest=digest_of(text),
+        digest=plan_digest(text),
+        continues=file.continues,
         engine=file.engine,
         limits=file.limits,
         runs=runs,
     )
-
-
-def digest_of(text: str) -> str:
-    """Return what rows name their plan by."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +65,7 @@ class _Builder:
     tree: Any
     name: str
 
-    def configurations_with_stages(self) -> Iterator[tuple[Configuration, tuple[Stage, ...]]]:
+    def configurations_with_stages(self) -> Iterator[tuple[Configuration, tuple[Repeated, ...]]]:
         self._check_sources()
         seen: dict[str, Path] = {}
         for path, factors in self._entries():
@@ -181,17 +177,17 @@ class _Builder:
 
     # --- stages --------------------------------------------------------------------------------------
 
-    def _stages(self, factors: Factors, configuration: Configuration) -> tuple[Stage, ...]:
+    def _stages(self, factors: Factors, configuration: Configuration) -> tuple[Repeated, ...]:
         stages = [
-            stage
+            (stage, block.repeats or self.file.repeats.count)
             for index, block in enumerate(self.file.stages)
             if block.only is None or any(self._matches(factors, one) for one in block.only)
             for stage in self._block(block, index, configuration)
         ]
         if not stages:
             raise self._error(("stages",), f"no stage applies to the configuration {configuration.label!r}")
-        cells = [row_id(configuration, stage, 1) for stage in stages]
-        for index, stage in enumerate(stages):
+        cells = [row_id(configuration, stage, 1) for stage, _ in stages]
+        for index, (stage, _) in enumerate(stages):
             if cells.index(cells[index]) < index:
                 raise self._error(("stages",), f"{configuration.label!r} gets twice: {stage.label}")
         return tuple(stages)

@@ -53,6 +53,8 @@ Gpus = Annotated[
 Volume = Annotated[str, AfterValidator(volume)]
 #: Bytes, with a unit as docker takes it.
 Size = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")]
+#: Home of the user in vLLM's own images.
+CONTAINER_HOME = "/root"
 #: A single value may stand where a list may.
 OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 
@@ -65,7 +67,7 @@ class Part(BaseModel):
 
 def _caches() -> list[str]:
     """Return the folders in which vLLM keeps what it has downloaded and compiled: made anew, they cost minutes."""
-    return [f"${{HOME}}/.cache/{name}:/root/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
+    return [f"${{HOME}}/.cache/{name}:{CONTAINER_HOME}/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
 
 
 class Container(Part):
@@ -109,6 +111,11 @@ class Engine(Part):
         None, description="Port to serve on; a free one if absent"
     )
     api_key_variable: str | None = Field(None, description="Name of the environment variable that holds the API key")
+    gpu_busy: Literal["wait", "refuse", "ignore"] = Field(
+        "wait",
+        description="What to do where somebody else computes on the engine's GPUs before its start: wait up to "
+        "limits.gpu_free_s, refuse at once, or start all the same",
+    )
     profile: str = Field("dual-3090", description="What the embedded engine emulates: a shipped profile or a file")
     environment: Environment = Field(default_factory=dict, description="Environment of every engine")
     flags: Flags = Field(default_factory=dict, description="Serve flags of every engine, without the leading dashes")
@@ -198,6 +205,7 @@ class Stages(Part):
     only: OneOrMany[Factors] | None = Field(
         None, description="Run these stages only in configurations that match one of these"
     )
+    repeats: Positive | None = Field(None, description="How often these stages are measured; repeats.count if absent")
 
 
 class Repeats(Part):
@@ -217,6 +225,7 @@ class Limits(Part):
     request_s: Seconds = Field(900, description="Longest time for one response")
     stage_stall_s: Seconds = Field(120, description="Longest time without a new token while a stage runs")
     stop_s: Seconds = Field(30, description="Time to end by itself before it is killed")
+    gpu_free_s: Seconds = Field(300, description="Longest time until the GPUs are free for the next engine")
     attempts: Positive = Field(
         3, description="Starts that may fail by a fault of the moment, one a sweep, before it is left alone"
     )
@@ -231,6 +240,9 @@ class PlanFile(Part):
         description="Name of the folder under data/: lower-case letters, digits, dots and hyphens"
     )
     about: str = Field("", description="One sentence on what is asked")
+    continues: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")] | None = Field(
+        None, description="Digest of the plan that began this campaign: these cells are added to it"
+    )
     engine: Engine = Field(default_factory=Engine)
     models: dict[str, Model] = Field(min_length=1, description="Name to model")
     speculation: dict[str, SpeculativeConfig] = Field(

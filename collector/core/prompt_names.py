@@ -7,3 +7,5 @@ PROMPT_SETS: tuple[str, ...] = (
     "general/reasoning",
     "general/korean",
 )
+#: Real text, of kinds on which drafters differ.
+GENERAL_SETS = tuple(name for name in PROMPT_SETS if name.startswith("general/"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import shlex
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,6 +13,7 @@ from collector.core.command import flag_arguments
 from collector.core.configuration import Configuration, Stage, row_id
 from collector.core.counters import Percentile, StageResult, deltas, stage_result
 from collector.core.engine_log import EngineFacts
+from collector.core.gpu_figures import telemetry_columns
 from collector.core.rows import SCHEMA_VERSION, Position, Row
 from collector.core.secrets import redact
 from collector.core.window import Window
@@ -38,6 +40,10 @@ class Context:
     start_s: float | None
     prompt_set_digest: str
     facts: EngineFacts
+    p2p_driver: bool | None = None
+    image_digest: str | None = None
+    model_commit: str | None = None
+    drafter_commit: str | None = None
 
 
 def make_row(
@@ -57,6 +63,9 @@ def make_row(
             speculation=configuration.speculation != "off",
             k=configuration.num_speculative_tokens,
             occupancy=result.occupancy,
+            emulated=context.provenance == "emulated",
+            # One card has nobody to talk to, whatever the plan says of its link.
+            nvlink=configuration.nvlink if configuration.tensor_parallel > 1 else None,
         )
     )
     row = Row(
@@ -66,27 +75,11 @@ def make_row(
         **_client_columns(window),
         **_result_columns(result),
         **_kv_columns(window, context.facts),
-        **(_TELEMETRY | asdict(window.telemetry)),
+        **telemetry_columns(window, result.generation_tokens),
         checks=" ".join(failed),
         checks_not_run=" ".join(not_run),
     )
     return row, _positions(row, result)
-
-
-#: Filled by the telemetry of a GPU host; a host without one leaves them empty.
-_TELEMETRY: dict[str, Any] = dict.fromkeys(
-    (
-        "energy_j",
-        "power_mean_w",
-        "sm_clock_mean_mhz",
-        "gpu_temperature_max_c",
-        "gpu_utilisation_mean",
-        "throttle_reasons",
-        "nvlink_bytes",
-        "pcie_bytes",
-        "pcie_link_width_min",
-    )
-)
 
 
 def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str, Any]:
@@ -104,29 +97,39 @@ def _circumstances(context: Context, c: Configuration, stage: Stage) -> dict[str
         "gpu_model": context.gpu_model,
         "gpu_count": context.gpu_count,
         "driver_version": context.driver_version,
+        "p2p_driver": context.p2p_driver,
         "engine_kind": context.engine_kind,
         "engine_version": context.engine_version,
         "image": c.image,
+        "image_digest": context.image_digest,
         # What the engine says it chose; what the plan asked for only where it says nothing.
         "attention_backend": facts.attention_backend,
         "draft_attention_backend": facts.draft_attention_backend,
         "cudagraph_mode": facts.cudagraph_mode,
         "all_reduce": facts.all_reduce,
+        "nccl_p2p": facts.nccl_p2p,
+        "custom_all_reduce": facts.custom_all_reduce,
+        "linear_kernel": facts.linear_kernel,
         "tensor_parallel": c.tensor_parallel,
         "max_model_len": context.max_model_len,
         "max_num_seqs": c.max_num_seqs,
         "nvlink": c.nvlink,
-        "extra_flags": redact(" ".join(flag_arguments(dict(c.flags)))) or None,
+        "extra_flags": redact(shlex.join(flag_arguments(dict(c.flags)))) or None,
         "start_s": context.start_s,
         "model_load_gib": facts.model_load_gib,
+        "weights_load_s": facts.weights_load_s,
+        "compile_s": facts.compile_s,
+        "graph_gib": facts.graph_gib,
         "series": c.series,
         "model": c.model,
         "model_path": c.model_path,
         "model_revision": c.model_revision,
+        "model_commit": context.model_commit,
         "kv_cache_dtype": c.kv_cache_dtype,
         "speculation": c.speculation,
         "num_speculative_tokens": c.num_speculative_tokens,
         "drafter": c.drafter,
+        "drafter_commit": context.drafter_commit,
         "speculative_config": c.speculative_config,
         "concurrency": stage.concurrency,
         "requests": stage.requests,

@@ -104,7 +104,7 @@ class Drafting:
     pass_s: float
 
     def seconds(self, load: StepLoad, attention: float) -> float:
-        if not load.drafted_per_request or not load.drafting:
+        if not load.drafting:
             return 0.0
         total = self.context.seconds(load.prefill_positions + load.decode_positions)
         for positions, proposed in passes(self.dimensions.parallel, load):
@@ -115,8 +115,7 @@ class Drafting:
 
     def read_share(self, load: StepLoad) -> float:
         """Return what all passes read of the KV, as a share of what the target reads."""
-        times = 1 if self.dimensions.parallel else load.drafted_per_request
-        return self.attention_share * times if load.drafted_per_request and load.drafting else 0.0
+        return self.attention_share * len(passes(self.dimensions.parallel, load))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -161,14 +160,16 @@ def passes(parallel: bool, load: StepLoad) -> list[tuple[int, int]]:
     """Return positions computed and positions proposed of each pass of the drafter after a step.
 
     A parallel drafter looks at k + 1 positions a request at once. A sequential one goes over all positions
-    of the step first (its own KV must follow the target's) and over one a request from then on.
+    of the step first (its own KV must follow the target's) and over one a request from then on. Where a schedule
+    says k = 0 the first pass is still made, for the drafter's KV, and proposes nothing (vLLM's propose()).
     """
     k, requests = load.drafted_per_request, load.drafting
-    if not k or not requests:
+    if not requests:
         return []
     if parallel:
         return [((k + 1) * requests, k * requests)]
-    return [(load.prefill_positions + load.decode_positions, requests)] + [(requests, requests)] * (k - 1)
+    first = load.prefill_positions + load.decode_positions, requests if k else 0
+    return [first, *[(requests, requests)] * (k - 1)]
 
 
 def step_model(  # noqa: PLR0913 - what a step's time depends on
@@ -181,13 +182,17 @@ def step_model(  # noqa: PLR0913 - what a step's time depends on
     kv_dtype: str,
     backend: str,
     tensor_parallel: int = 2,
+    scheduled: bool = False,
 ) -> StepModel:
-    """Return the step times of one configuration. Raises KeyError for an unknown KV dtype or backend."""
+    """Return the step times of one configuration. Raises KeyError for an unknown KV dtype or backend.
+
+    `scheduled`: k follows the batch size, which in vLLM costs the full CUDA graphs as well.
+    """
     e, on = efficiencies, _Resources(gpu, link, efficiencies, tensor_parallel)
     gather = on.collectives(1, model.vocabulary * BF16_BYTES / tensor_parallel)
     read_s = KV_BYTES[kv_dtype] / tensor_parallel / (gpu.bandwidth_bytes_s * e.kv_read[backend])
     full, sliding = _read_elements(model, e.head_sharing)
-    piecewise = e.piecewise_host_s if drafter and KV_BYTES[kv_dtype] == 1 else 0.0
+    piecewise = e.piecewise_host_s if drafter and (KV_BYTES[kv_dtype] == 1 or scheduled) else 0.0
     return StepModel(
         body=on.product(model.body_parameters(), model.body_bytes(), e.w4_bandwidth, e.w4_compute),
         head=on.bf16(model.head_parameters()),

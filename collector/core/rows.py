@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 #: Goes up with any change of a column; an older file is read through a named upgrade step (codec.UPGRADES).
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 PROVENANCES = ("measured", "emulated", "published")
 
@@ -32,6 +32,10 @@ def _percentile(metric: str, share: int, source: str) -> Any:
 
 def _bound(which: str, of: str) -> Any:
     return column("latency", "s", f"{which} bound of the bucket that holds {of}", "histogram bounds of the scrape")
+
+
+def _telemetry(unit: str, meaning: str) -> Any:
+    return column("telemetry", unit, meaning, "NVML")
 
 
 TTFT = "vllm:time_to_first_token_seconds"
@@ -58,14 +62,23 @@ class Row:
     gpu_model: str | None = column("host", "", "GPU name; empty on a host without one", "NVML")
     gpu_count: int | None = column("host", "GPUs", "GPUs that the engine used", "NVML")
     driver_version: str | None = column("host", "", "GPU driver", "NVML")
+    p2p_driver: bool | None = column("host", "", "the driver lets every GPU reach every other's memory", "NVML")
 
     engine_kind: str = column("engine", "", "docker, process, url or emulated")
     engine_version: str = column("engine", "", "what the engine says it is", "GET /version")
     image: str | None = column("engine", "", "container image as the plan names it", "plan")
+    image_digest: str | None = column(
+        "engine", "", "digest of the image that ran: its registry's, else its own id", "Docker"
+    )
     attention_backend: str | None = column("engine", "", "backend that the engine chose", "engine log")
     draft_attention_backend: str | None = column("engine", "", "the drafter's, when it differs", "engine log")
     cudagraph_mode: str | None = column("engine", "", "CUDA-graph mode after the engine's downgrades", "engine log")
     all_reduce: str | None = column("engine", "", "all-reduce backends in dispatch order", "engine log")
+    nccl_p2p: bool | None = column(
+        "engine", "", "NCCL goes from GPU to GPU; false: through host memory or a socket", "engine log, NCCL's lines"
+    )
+    custom_all_reduce: bool | None = column("engine", "", "vLLM's own all-reduce is in use", "engine log")
+    linear_kernel: str | None = column("engine", "", "kernel of the quantised linear layers", "engine log")
     tensor_parallel: int = column("engine", "GPUs", "tensor-parallel size", "plan")
     max_model_len: int | None = column("engine", "tokens", "longest sequence the engine accepts", "GET /v1/models")
     max_num_seqs: int | None = column("engine", "sequences", "most sequences in one step", "plan")
@@ -73,16 +86,21 @@ class Row:
     extra_flags: str | None = column("engine", "", "serve flags beyond the columns, as passed", "plan")
     start_s: float | None = column("engine", "s", "from launch to ready", "collector's clock")
     model_load_gib: float | None = column("engine", "GiB", "weights on each GPU, drafter included", "engine log")
+    weights_load_s: float | None = column("engine", "s", "loading the weights, drafter's included", "engine log")
+    compile_s: float | None = column("engine", "s", "torch.compile, in start_s", "engine log")
+    graph_gib: float | None = column("engine", "GiB", "CUDA graphs on each GPU", "engine log")
 
     series: str = column("model", "", "label of a group of runs measured together; pairs are made within it", "plan")
     model: str = column("model", "", "the plan's name of the model", "plan")
     model_path: str = column("model", "", "repository or path as the plan writes it", "plan")
     model_revision: str | None = column("model", "", "revision of the repository", "plan")
+    model_commit: str | None = column("model", "", "commit of the repository that lay on the host", "hub's own notes")
     kv_cache_dtype: str = column("model", "", "KV cache dtype as asked for", "plan")
 
     speculation: str = column("speculation", "", "off, or the method", "plan")
     num_speculative_tokens: int | None = column("speculation", "tokens", "k: most tokens drafted per step", "plan")
     drafter: str | None = column("speculation", "", "drafter's repository or path", "plan")
+    drafter_commit: str | None = column("speculation", "", "commit of the drafter's repository", "hub's own notes")
     speculative_config: str | None = column("speculation", "", "the --speculative-config object as JSON", "plan")
 
     concurrency: int = column("workload", "requests", "requests kept in flight", "plan")
@@ -241,20 +259,33 @@ class Row:
         "kv and scheduling", "s", "CPU of collector inside the window", "collector's clock"
     )
 
-    energy_j: float | None = column("telemetry", "J", "energy of the GPUs in the window", "NVML")
-    power_mean_w: float | None = column("telemetry", "W", "energy_j / window_s", "NVML")
-    sm_clock_mean_mhz: float | None = column("telemetry", "MHz", "mean SM clock of the slowest GPU", "NVML")
-    gpu_temperature_max_c: float | None = column("telemetry", "°C", "hottest GPU", "NVML")
-    gpu_utilisation_mean: float | None = column("telemetry", "", "mean share of time with a kernel running", "NVML")
-    throttle_reasons: str | None = column("telemetry", "", "clock throttle reasons seen in the window", "NVML")
-    nvlink_bytes: int | None = column("telemetry", "bytes", "NVLink bytes sent and received over all GPUs", "NVML")
-    pcie_bytes: int | None = column("telemetry", "bytes", "PCIe bytes sent and received over all GPUs", "NVML")
-    pcie_link_width_min: int | None = column("telemetry", "lanes", "narrowest PCIe link under load", "NVML")
+    energy_j: float | None = _telemetry("J", "energy of the GPUs in the window; empty for a short one on Ampere")
+    power_mean_w: float | None = _telemetry("W", "energy_j / window_s")
+    power_max_w: float | None = _telemetry("W", "highest power of the GPUs together, of a sample")
+    idle_power_w: float | None = _telemetry("W", "power of the same GPUs before the sweep's first engine")
+    power_limit_w: float | None = _telemetry("W", "power limit of one GPU, the lowest where they differ")
+    energy_per_token_j: float | None = _telemetry("J", "energy_j / generation_tokens, idle power included")
+    tokens_per_joule: float | None = _telemetry("tok/J", "generation_tokens / energy_j")
+    sm_clock_mean_mhz: float | None = _telemetry("MHz", "mean SM clock of the slowest GPU")
+    sm_clock_min_mhz: int | None = _telemetry("MHz", "lowest SM clock under load, of a sample of any GPU")
+    gpu_temperature_max_c: float | None = _telemetry("°C", "hottest GPU")
+    gpu_utilisation_mean: float | None = _telemetry("", "mean share of time with a kernel running")
+    gpu_memory_peak_mib: float | None = _telemetry("MiB", "most memory in use on one GPU, of a sample")
+    gpu_samples: int | None = _telemetry("samples", "samples of the GPUs taken inside the window")
+    throttle_reasons: str | None = _telemetry(
+        "", "clock throttle reasons seen in the window; none where there was none"
+    )
+    nvlink_bytes: int | None = _telemetry("bytes", "NVLink bytes sent and received over all GPUs")
+    pcie_bytes: int | None = _telemetry(
+        "bytes", "PCIe bytes sent and received over all GPUs: mean rate of the samples times window_s, an estimate"
+    )
+    pcie_link_width_min: int | None = _telemetry("lanes", "narrowest PCIe link under load")
+    pcie_generation_min: int | None = _telemetry("", "lowest PCIe generation under load")
 
     checks: str = column(
         "checks", "", "names of the checks that failed, space separated; empty when all held", "collector"
     )
-    checks_not_run: str = column("checks", "", "checks whose series this engine does not expose", "collector")
+    checks_not_run: str = column("checks", "", "checks whose series this engine or host does not give", "collector")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

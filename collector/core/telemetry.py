@@ -46,6 +46,19 @@ class Reading:
     nvlink_rx_bytes: int | None = None
     pcie_generation: int | None = None
     pcie_width: int | None = None
+    pcie_bytes_per_s: int | None = None  # both ways; read now and then, as the driver waits 20 ms for each
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuWatch:
+    """The GPUs that an engine uses, watched over one window."""
+
+    cards: tuple[Card, ...]
+    idle: tuple[Reading, ...]  # before the sweep's first engine started; power averaged
+    #: In order of time: at the window's begin, once in a while, at its end; one per card at each moment.
+    readings: tuple[Reading, ...]
+    #: Processes that compute on these cards and are not the engine's; None: whose they are could not be told.
+    foreign: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from collector.core.series import Samples
+from collector.core.telemetry import GpuWatch
 
 #: From before the first request to after the last response: ramp and drain are in it.
 WHOLE_STAGE = "whole_stage"
@@ -51,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Telemetry:
-    """What the host's own counters say of the window; None where it has none."""
+    """What an engine that is its own hardware counted in the window; None where it does not."""
 
     nvlink_bytes: int | None = None  # sent and received, over all GPUs
 
@@ -76,6 +77,8 @@ class Window:
     #: Prompt length of each request by the engine's own tokenizer; None where it has no such route.
     tokenized: tuple[int, ...] | None = None
     telemetry: Telemetry = Telemetry()
+    #: What NVML says of the GPUs that the engine uses; None where nobody watched them.
+    gpus: GpuWatch | None = None
     samples: tuple[Sample, ...]
 
     @property

@@ -55,7 +55,7 @@ class EmbeddedEngine:
         self.faults = faults or (scripted and scripted.faults) or Faults()
         if setup.speculates and not (scripted and scripted.log):  # a profile that knows no such drafts says so now
             self._conditional(profile.default_kind)
-        self._lone = profile.lone_acceptance(setup)
+        self._lone = {} if setup.synthetic else profile.lone_acceptance(setup)
         self.log = Log(self.unix)
         self.exit_code: int | None = None
         self.completions = 0  # asked for, over all ways to the engine
@@ -221,4 +221,4 @@ class EmbeddedEngine:
 
     def _conditional(self, kind: str) -> tuple[float, ...]:
         s = self.setup
-        return self.profile.conditional(s.model, s.speculation, s.num_speculative_tokens, kind)
+        return s.synthetic or self.profile.conditional(s.model, s.speculation, s.num_speculative_tokens, kind)

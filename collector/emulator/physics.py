@@ -24,6 +24,7 @@ def step_time(profile: Profile, setup: Setup) -> StepTime:
         method=setup.speculation,
         nvlink=setup.nvlink,
         tensor_parallel=setup.tensor_parallel,
+        scheduled=bool(setup.schedule),
     )
     rest = _without_reads(model.seconds)
     return lambda load: rest(load) + model.read_seconds(load)

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.core.configuration import Configuration
-from collector.core.speculative import SCHEDULE, tokens_of
+from collector.core.speculative import (
+    SAMPLER,
+    SYNTHETIC,
+    SYNTHETIC_LENGTH,
+    SYNTHETIC_RATES,
+    k_at,
+    schedule_of,
+    tokens_of,
+)
 
 #: Methods whose drafter keeps KV of its own and so needs slots ahead of the verified tokens.
 WITHOUT_LOOKAHEAD = ("ngram", "ngram_gpu", "suffix", "medusa")
@@ -27,6 +35,7 @@ class Setup:
     speculation: str = "off"  # or the method
     num_speculative_tokens: int = 0
     schedule: tuple[tuple[int, int, int], ...] = ()  # first and last batch size, k
+    synthetic: tuple[float, ...] = ()  # acceptance asked for: conditional on all before, by position
     nvlink: str | None = None
     tensor_parallel: int = 1
     max_model_len: int | None = None
@@ -69,8 +78,7 @@ class Setup:
         """Return k for the drafts proposed in a step of `batch` requests, as vLLM reads a schedule."""
         if not self.schedule:
             return self.num_speculative_tokens
-        started = [entry for entry in sorted(self.schedule) if entry[0] <= batch]
-        return min(self.num_speculative_tokens, started[-1][2])
+        return min(self.num_speculative_tokens, k_at(self.schedule, batch))
 
 
 def setup_of(configuration: Configuration, repeat: int = 1, attempt: int = 1) -> Setup:
@@ -85,7 +93,8 @@ def setup_of(configuration: Configuration, repeat: int = 1, attempt: int = 1) ->
         kv_cache_dtype=c.kv_cache_dtype,
         speculation=c.speculation,
         num_speculative_tokens=tokens_of(speculative) or 0,
-        schedule=tuple((first, last, k) for first, last, k in speculative.get(SCHEDULE, ())),
+        schedule=schedule_of(c.speculative_config),
+        synthetic=_synthetic(speculative),
         nvlink=c.nvlink,
         tensor_parallel=c.tensor_parallel,
         max_model_len=c.max_model_len,
@@ -102,3 +111,18 @@ def setup_of(configuration: Configuration, repeat: int = 1, attempt: int = 1) ->
         repeat=repeat,
         attempt=attempt,
     )
+
+
+def _synthetic(speculative: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the acceptance that synthetic rejection sampling gives, conditional by position, as vLLM makes it.
+
+    A mean length has the least variance: as many whole positions as fit, then the rest on one (config/speculative.py).
+    """
+    if speculative.get(SAMPLER) != SYNTHETIC:
+        return ()
+    k = tokens_of(speculative) or 0
+    rates = speculative.get(SYNTHETIC_RATES)
+    if rates is None:
+        accepted = speculative[SYNTHETIC_LENGTH] - 1
+        rates = [min(1.0, max(0.0, accepted - position)) for position in range(k)]
+    return tuple(rate / before if before else 0.0 for rate, before in zip(rates, [1.0, *rates], strict=False))

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.core.codec import cells_of, from_csv
+from collector.core.configuration import Plan, plan_digest
 from collector.core.errors import DataError, UserError
 from collector.core.failures import CATEGORIES, PHASES
-from collector.core.plan import digest_of
+from collector.core.plan import parse_plan
 from collector.core.record import make_row
 from collector.core.rows import PROVENANCES, Failure, Position, Row
 from collector.core.schema import data_package
@@ -20,12 +21,12 @@ from collector.measure.store import stored_host
 TABLES = ("rows.csv", "failures.csv", "positions.csv")
 
 
-def find_campaign(path: Path) -> Path:
+def find_campaign(path: Path, data: Path = Path("data")) -> Path:
     """Return the folder of a campaign, given as a folder or by its name. Raises UserError where there is none."""
-    for folder in (path, Path("data") / path):
+    for folder in (path, data / path):
         if (folder / "rows.csv").is_file():
             return folder
-    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as data/NAME")
+    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as {data}/NAME")
 
 
 def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:
@@ -44,6 +45,15 @@ def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]
         from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
         from_csv(Position, texts["positions.csv"], str(folder / "positions.csv")),
     )
+
+
+def read_plans(folder: Path) -> tuple[Plan, ...]:
+    """Read the plan that began a campaign and those that continued it, in the order of their names."""
+    paths = [folder / "plan.yaml", *sorted(folder.glob("plan-*.yaml"))]
+    try:
+        return tuple(parse_plan(path.read_text(encoding="utf-8"), str(path)) for path in paths)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{folder}: its plan cannot be read: {error}") from error
 
 
 def recomputed(folder: Path, rows: list[Row]) -> tuple[list[Row], list[Position]]:
@@ -114,16 +124,16 @@ def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> It
 
 
 def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
-    """Hold the rows against the plan and the host beside them."""
+    """Hold the rows against the plans and the host beside them."""
     plan, host = folder / "plan.yaml", folder / "host.json"
     try:
-        digest = digest_of(plan.read_text(encoding="utf-8"))
+        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in (plan, *folder.glob("plan-*.yaml"))}
         host_id = stored_host(host).get("host_id")
     except (OSError, ValueError, DataError) as error:
         yield f"{folder}: plan or host cannot be read: {error}"
         return
     for what, path, others in (
-        ("plan", plan, [row.row_id for row in rows if row.plan_digest != digest]),
+        ("plan", plan, [row.row_id for row in rows if row.plan_digest not in digests]),
         ("host", host, [row.row_id for row in rows if row.host_id != host_id]),
     ):
         if others:

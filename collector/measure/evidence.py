@@ -19,6 +19,7 @@ from collector.core.engine_log import EngineFacts
 from collector.core.errors import DataError
 from collector.core.record import Context
 from collector.core.series import Samples
+from collector.core.telemetry import Card, GpuWatch, Reading
 from collector.core.window import STEADY, Request, Sample, Telemetry, Window
 from collector.measure.files import write_atomically
 from collector.measure.scrape import parse
@@ -37,6 +38,8 @@ def store(folder: Path, row_id: str, context: Context, cell: tuple[Configuration
     for name in SCRAPES if measured.idle is None else (*SCRAPES, IDLE):
         write_atomically(folder / f"{row_id}-{name}.prom.gz", _pack(getattr(measured, name)))
     facts = {key: value for key, value in asdict(measured).items() if key not in (*SCRAPES, IDLE)}
+    if measured.gpus is None:  # evidence of a host without GPUs looks as it always did
+        del facts["gpus"]
     content = {
         "evidence": EVIDENCE_VERSION,
         "context": asdict(context),
@@ -65,6 +68,7 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
             requests=tuple(Request(**one) for one in measured["requests"]),
             tokenized=None if measured["tokenized"] is None else tuple(measured["tokenized"]),
             telemetry=Telemetry(**measured["telemetry"]),
+            gpus=_gpus(measured["gpus"]) if "gpus" in measured else None,
             samples=tuple(Sample(**one) for one in measured["samples"]),
             **scrapes,
         )
@@ -76,6 +80,20 @@ def load(folder: Path, row_id: str) -> tuple[Context, Configuration, Stage, Wind
 
 def _pairs(configuration: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple((key, value) for key, value in configuration[name]) for name in ("flags", "environment")}
+
+
+def _gpus(stored: dict[str, Any]) -> GpuWatch:
+    """Return the watched GPUs; JSON has no tuples."""
+    return GpuWatch(
+        cards=tuple(Card(**_tupled(one, "nvlinks")) for one in stored["cards"]),
+        idle=tuple(Reading(**_tupled(one, "throttle_reasons")) for one in stored["idle"]),
+        readings=tuple(Reading(**_tupled(one, "throttle_reasons")) for one in stored["readings"]),
+        foreign=None if stored["foreign"] is None else tuple(stored["foreign"]),
+    )
+
+
+def _tupled(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return fields | {name: None if fields[name] is None else tuple(fields[name])}
 
 
 def _scrapes(folder: Path, row_id: str, names: Iterable[str]) -> dict[str, Samples]:

@@ -23,6 +23,11 @@ class GpuProcess:
     memory_mib: float | None
     graphics: bool  # it draws and does not compute
 
+    @property
+    def told(self) -> str:
+        memory = "" if self.memory_mib is None else f", {self.memory_mib:.0f} MiB"
+        return f"{self.name} (pid {self.pid}{memory})"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:

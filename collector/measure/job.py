@@ -9,12 +9,14 @@ from typing import Any
 
 from collector.core.configuration import Plan, Run, Stage, row_id
 from collector.core.engine_log import is_emulated
+from collector.measure.bay import Bay
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Kind
 from collector.measure.files import start_log
 from collector.measure.host import Host
 from collector.measure.journal import Journal
 from collector.measure.ready import Ready
+from collector.measure.sensor import Sensor
 from collector.measure.store import Store
 
 
@@ -45,6 +47,7 @@ class Job:
     salt: str  # makes prompts unlike those of any other sweep
     tell: Callable[[str], None]
     retry_failed: bool = False
+    bay: Bay | None = None  # the host's GPUs; None where there are none, or none that the engines use
     signals: Signals = field(default_factory=Signals)
 
     def provenance(self, ready: Ready | None, log: str) -> str:
@@ -81,6 +84,7 @@ class Attempt:
     ready: Ready | None = None
     stage: Stage | None = None
     died: bool = False
+    sensor: Sensor | None = None
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from collector.core.command import engine_environment, expander
+from collector.core.configuration import Configuration
+
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: `hf download --local-dir` keeps, for each file, a note whose first line is the commit.
@@ -35,6 +38,17 @@ def commit_of(path: str, revision: str | None, environment: Mapping[str, str]) -
     if kept is None:
         return None
     return _commit(revision or "") or _commit(_text(kept / "refs" / (revision or "main")))
+
+
+def commits(configuration: Configuration, variables: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the commits of a configuration's model and drafter. Raises PlanError where a ${NAME} is not set."""
+    expand = expander(variables, f"configuration {configuration.label}")
+    environment = dict(variables) | engine_environment(configuration, expand)
+    drafter = expand(configuration.drafter) if configuration.drafter else None
+    return {
+        "model_commit": commit_of(expand(configuration.model_path), configuration.model_revision, environment),
+        "drafter_commit": commit_of(drafter, None, environment) if drafter else None,
+    }
 
 
 def hub_cache(environment: Mapping[str, str]) -> Path | None:

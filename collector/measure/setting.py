@@ -35,7 +35,7 @@ class Setting:
     host: Host
     boot_id: str
     salt: str
-    run: Callable[[Coroutine[Any, Any, None], float], None]
+    run: Callable[[Coroutine[Any, Any, Plan], float], Plan]
 
 
 def setting_of(kind_name: str, plan: Plan) -> Setting:

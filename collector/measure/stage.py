@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from collector.core.configuration import Stage
 from collector.core.plan_schema import Limits
+from collector.core.telemetry import GpuWatch
 from collector.core.window import STEADY, Request, Sample, Telemetry
 from collector.measure.client import Client
 from collector.measure.clock import Clock
 from collector.measure.engines.interface import Running
 from collector.measure.load import drive, lanes
 from collector.measure.scrape import Scrape, scrape
+from collector.measure.sensor import Sensed, Sensor, sensing
 from collector.measure.steady import Steady, from_opening, inside
 from collector.measure.watch import Watch
 from collector.measure.workload import Workload, prepare
@@ -44,6 +46,7 @@ class Measured:
     samples: tuple[Sample, ...]
     tokenized: tuple[int, ...] | None
     telemetry: Telemetry
+    gpus: GpuWatch | None
     prompt_set_digest: str
 
 
@@ -77,16 +80,18 @@ class _Bench:
     observer: Client
     lanes: Sequence[Client]
     stall_s: float
+    sensed: Sensed
 
     def watch(self) -> Watch:
         return Watch(self.engine.target, self.clock, self.stall_s)
 
     async def edge(self) -> _Edge:
         found = await scrape(self.observer, self.clock)
+        self.sensed.edge()
         return _Edge(scrape=found, telemetry=self.engine.telemetry(), cpu=self.clock.cpu())
 
 
-async def measure_stage(
+async def measure_stage(  # noqa: PLR0913  # what is measured, how, and with what: none of it belongs together
     engine: Running,
     stage: Stage,
     limits: Limits,
@@ -95,14 +100,20 @@ async def measure_stage(
     model: str,
     salt: str,
     max_model_len: int | None = None,
+    sensor: Sensor | None = None,
 ) -> Measured:
     """Measure a stage. Raises MeasurementError when the engine stalls, EngineError when it cannot be scraped."""
     target = engine.target
     async with target.client(SCRAPE_TIMEOUT_S) as observer, lanes(target, stage.concurrency, limits.request_s) as ours:
         work = await prepare(observer, stage, model=model, salt=salt, max_model_len=max_model_len)
-        bench = _Bench(engine=engine, clock=clock, observer=observer, lanes=ours, stall_s=limits.stage_stall_s)
-        await bench.watch().during(lambda began: drive(ours, work.warm_up, clock, began), clock.monotonic())
-        load = await (_steady if stage.window == STEADY else _whole_stage)(bench, work, stage)
+        await Watch(target, clock, limits.stage_stall_s).during(
+            lambda began: drive(ours, work.warm_up, clock, began), clock.monotonic()
+        )
+        async with sensing(sensor, clock) as sensed:
+            bench = _Bench(
+                engine=engine, clock=clock, observer=observer, lanes=ours, stall_s=limits.stage_stall_s, sensed=sensed
+            )
+            load = await (_steady if stage.window == STEADY else _whole_stage)(bench, work, stage)
         await clock.sleep(CONFIRM_AFTER_S)
         confirm = await scrape(observer, clock)
     opened, closed = load.opened, load.closed
@@ -120,6 +131,7 @@ async def measure_stage(
         samples=tuple(load.samples),
         tokenized=work.tokenized,
         telemetry=_between(opened.telemetry, closed.telemetry),
+        gpus=await sensed.watch(opened.scrape.returned_at, closed.scrape.returned_at),
         prompt_set_digest=work.prompt_set_digest,
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from collector.core.codec import from_csv, header_line, line_of, to_csv
-from collector.core.configuration import Plan
+from collector.core.configuration import Plan, plan_digest
 from collector.core.errors import DataError, UserError
 from collector.core.rows import Failure, Position, Row
 from collector.core.schema import data_package
@@ -95,7 +95,7 @@ def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[S
     with lock:
         _lock(lock.fileno(), folder)
         try:
-            _settle_plan(folder, plan_text)
+            _settle_plan(folder, plan, plan_text)
             _settle_host(folder, host)
             package = json.dumps(data_package(plan.campaign, plan.about), ensure_ascii=False, indent=2) + "\n"
             write_atomically(folder / "datapackage.json", package.encode())
@@ -117,15 +117,26 @@ def _lock(descriptor: int, folder: Path) -> None:
         raise UserError(f"{folder}: another sweep is running there; wait for it or end it") from None
 
 
-def _settle_plan(folder: Path, text: str) -> None:
+def _settle_plan(folder: Path, plan: Plan, text: str) -> None:
+    """Keep the plan with the rows: the one that begins the campaign, and each that says it continues that one."""
     path = folder / "plan.yaml"
-    if not path.exists():
-        write_atomically(path, text.encode())
-    elif path.read_bytes() != text.encode():
+    stored = path.read_bytes().decode("utf-8", errors="replace") if path.exists() else None
+    if stored == text:
+        return
+    if plan.continues is None and stored is not None:
         raise UserError(
             f"{path}: this campaign was begun with another plan; give the changed plan a campaign name of its own, "
-            "or sweep the stored plan to go on"
+            f"sweep the stored plan to go on, or add cells by a plan with `continues: {plan_digest(stored)}` "
+            "(`collector next` writes one)"
         )
+    if plan.continues is not None and (stored is None or plan.continues != plan_digest(stored)):
+        found = "there is no campaign yet" if stored is None else f"its plan's digest is {plan_digest(stored)}"
+        raise UserError(
+            f"{path}: the plan continues {plan.continues}, but {found}; name the campaign's folder with --out, "
+            "or let `collector next` write the plan again"
+        )
+    name = path.name if plan.continues is None else f"plan-{plan.digest}.yaml"
+    write_atomically(folder / name, text.encode())
 
 
 def _settle_host(folder: Path, host: Host) -> None:
@@ -155,7 +166,10 @@ _FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "
 
 
 def _records(folder: Path, record: type[Record]) -> list[Record]:
-    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none."""
+    """Read a table, dropping a last line that a crash cut short; make it with its header where there is none.
+
+    A table of an older version is written anew, as what is appended to it is of this one.
+    """
     path = folder / _FILES[record]
     content = path.read_bytes() if path.exists() else b""
     whole = without_torn_tail(content) or header_line(record).encode()
@@ -163,9 +177,11 @@ def _records(folder: Path, record: type[Record]) -> list[Record]:
         text = whole.decode()
     except UnicodeDecodeError as error:
         raise DataError(f"{path}, line {whole.count(NEWLINE, 0, error.start) + 1}: not UTF-8 text") from error
+    records = from_csv(record, text, str(path))
+    whole = to_csv(record, records).encode()
     if whole != content:
         write_atomically(path, whole)
-    return from_csv(record, text, str(path))
+    return records
 
 
 def _settle_raw(raw: Path, row_ids: set[str]) -> None:

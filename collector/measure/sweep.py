@@ -23,6 +23,7 @@ from collector.measure.clock import stamp
 from collector.measure.engines.interface import End, Launch, Running
 from collector.measure.failed import CellRefusedError, MeasurementError
 from collector.measure.job import Attempt, Job
+from collector.measure.models import commits
 from collector.measure.ready import unless_ended, wait_ready
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
@@ -30,6 +31,8 @@ from collector.measure.verdict import failure_of
 
 #: The engine's word that a request does not fit it; known before where it counts tokens for us.
 TOO_LONG = "maximum context length"
+#: Kinds whose models lie on this host.
+STARTED_HERE = ("process", "docker")
 #: After a request failed, the time in which the death of the engine must have been noticed.
 NOTICE_DEATH_S = 1.0
 
@@ -74,7 +77,9 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: in
     error: MeasurementError | None = None
     stopped_at, end = 0, End()
     try:
+        sensor_for = await job.bay.made_ready(launch, job.plan.limits.gpu_free_s) if job.bay else None
         engine = await job.kind.start(launch)
+        attempt.sensor = sensor_for(engine.owns) if sensor_for else None
         await _stages(job, attempt, stages, engine)
     except MeasurementError as one:
         error = one
@@ -104,6 +109,8 @@ async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine:
     """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
+        if job.provenance(attempt.ready, engine.log_text()) == "emulated":
+            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:
@@ -148,6 +155,7 @@ async def _measure_cell(job: Job, attempt: Attempt, stage: Stage, engine: Runnin
         model=configuration.model,
         salt=f"{job.salt}/{name}",
         max_model_len=attempt.ready.max_model_len if attempt.ready else None,
+        sensor=attempt.sensor,
     )
     measured = _without_secrets(await unless_ended(engine, measuring), job.secrets)
     await _see_that_it_answers(engine, measured)
@@ -196,7 +204,7 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         host_id=job.host.host_id,
         cpu_model=job.host.cpu_model,
         gpu_model=job.host.gpu_model,
-        gpu_count=job.host.gpu_count,
+        gpu_count=len(attempt.sensor.cards) if attempt.sensor else job.host.gpu_count,
         driver_version=job.host.driver_version,
         engine_kind=job.kind_name,
         engine_version=ready.version if ready else "",
@@ -204,6 +212,9 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
         start_s=ready.start_s if ready else None,
         prompt_set_digest=measured.prompt_set_digest,
         facts=read_engine_log(log),
+        p2p_driver=job.host.p2p_driver,
+        image_digest=engine.image_digest,
+        **(commits(attempt.run.configuration, job.variables) if job.kind_name in STARTED_HERE else {}),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collector.analysis.narrowing import Narrowing
 from collector.core.configuration import Run
 from collector.core.rows import Failure, Row
 from collector.measure.ready import Ready
@@ -41,3 +42,9 @@ def missing(names: Sequence[str]) -> str:
 def failure(one: Failure) -> str:
     cause = one.cause if len(one.cause) <= TOLD_CAUSE else f"{one.cause[:TOLD_CAUSE]}…"
     return f"    failed, {one.category} ({one.phase}): {cause or 'no cause in the log'}"
+
+
+def narrowing(one: Narrowing) -> str:
+    way = f"{one.pair['model']} {one.pair.speculation} k={one.pair.num_speculative_tokens}, {one.pair['prompt_set']}"
+    at = " and ".join(map(str, one.concurrencies))
+    return f"break-even of {way}: between {one.bracket.low} and {one.bracket.high}; adding concurrency {at}"

@@ -13,7 +13,9 @@ import selectors
 from collections import deque
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 #: When every emulated sweep begins. A date of its own: nothing was measured then.
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,12 +95,12 @@ class VirtualClock:
             await asyncio.sleep(seconds)
 
 
-def run(work: Coroutine[Any, Any, None], start_s: float = 0.0) -> None:
-    """Run a coroutine in virtual time, from `start_s` on."""
+def run(work: Coroutine[Any, Any, Result], start_s: float = 0.0) -> Result:
+    """Run a coroutine in virtual time, from `start_s` on, and return what it returns."""
     often = gc.get_threshold()
     gc.set_threshold(GARBAGE_EVERY)
     try:
         with asyncio.Runner(loop_factory=lambda: _Loop(start_s)) as runner:
-            runner.run(work)
+            return runner.run(work)
     finally:
         gc.set_threshold(*often)

@@ -14,9 +14,10 @@ from jinja2 import FileSystemLoader
 
 from collector.analysis.left_open import EMULATED
 from collector.core.codec import from_csv
-from collector.core.errors import DataError, UserError, close_words
+from collector.core.errors import DataError, PlanError, UserError, close_words
+from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
-from collector.report.evidence import FILES, PUBLISHED_TABLES, described, stored_files
+from collector.report.evidence import CONTINUING, FILES, PUBLISHED_TABLES, described, stored_files
 from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published, parse_published
 from collector.report.words import LANGUAGES
@@ -119,10 +120,12 @@ def read_campaign(folder: Path) -> Campaign:
         failures=shown,
         positions=tuple(_read(Position, folder / "positions.csv")),
         plan_text=plan,
+        continuing=tuple(stored[name].decode() for name in sorted(stored) if CONTINUING.fullmatch(name)),
         plan_path=f"{PLANS.name}/{folder.name}.yaml" if plan and plan == kept else None,
         host_text=host,
         files=tuple(stored),
         tables=described(stored),
+        profile=_profile() if plan and _emulates_it(plan, rows) else None,
         scripted=tuple(one.failure_id for one in shown if one.provenance == EMULATED and _scripted(one)),
     )
 
@@ -141,6 +144,15 @@ def read_published(folder: Path) -> Published | None:
 def _profile() -> Any:
     text = _text(PROFILE)
     return None if text is None else _check_json(PROFILE, text)
+
+
+def _emulates_it(plan_text: str, rows: Sequence[Row]) -> bool:
+    """Whether these rows are of the profile that was fitted to the published figures, which the plan names."""
+    try:
+        plan = parse_plan(plan_text, "plan.yaml")
+    except PlanError:
+        return False
+    return bool(rows) and {row.provenance for row in rows} == {EMULATED} and plan.engine.profile == PROFILE.stem
 
 
 def _scripted(failure: Failure) -> bool:

@@ -16,8 +16,7 @@ from jinja2 import Environment
 from collector.analysis.study import Study
 from collector.core.codec import cells_of
 from collector.core.command import shown_command
-from collector.core.errors import PlanError
-from collector.core.plan import parse_plan
+from collector.core.configuration import Plan
 from collector.core.rows import Failure, Position, Row, failed_checks
 from collector.core.units import DISPLAYED
 from collector.report import meanings_ko
@@ -100,7 +99,7 @@ def _configurations(
 ) -> list[ConfigurationView]:
     """Return what the page shows, in the order of the article's tables."""
     varying = _heading_columns(study.records)
-    commands = _commands(study.plan_text)
+    commands = _commands(study.plans)
     ordered = sorted(study.rows, key=row_order)
     rows = {key: list(some) for key, some in groupby(ordered, attrgetter("configuration_id"))}
     failures: dict[str, list[Failure]] = {}
@@ -227,10 +226,10 @@ def _failure(failure: Failure) -> FailureView:
     return FailureView(failure=failure, cause=cause, cut=was_cut, values=values)
 
 
-def _commands(plan_text: str | None) -> dict[str, str]:
-    """Return the engine command of each configuration that the stored plan gives."""
-    try:
-        plan = parse_plan(plan_text or "", "plan.yaml")
-    except PlanError:
-        return {}
-    return {one.configuration_id: shown_command(one, list(plan.engine.command), None) for one in plan.configurations}
+def _commands(plans: Sequence[Plan]) -> dict[str, str]:
+    """Return the engine command of each configuration that the stored plans give."""
+    return {
+        one.configuration_id: shown_command(one, list(plan.engine.command), None)
+        for plan in plans
+        for one in plan.configurations
+    }

@@ -16,6 +16,8 @@ FILES = "files"
 TABLES = ("rows.csv", "failures.csv", "positions.csv", "datapackage.json", "plan.yaml", "host.json")
 PUBLISHED_TABLES = ("figures.csv", "failures.csv", "calibration.json")
 FOLDERS = ("logs", "raw")
+#: Plans by which cells were added to a campaign.
+CONTINUING = re.compile(r"plan-[0-9a-f]{12}\.yaml")
 #: What collector itself writes there. Anything else stays at home: its name would become an address of the site,
 #: and MkDocs would make a page of a Markdown file.
 EVIDENCE = re.compile(r"logs/[A-Za-z0-9][A-Za-z0-9_-]*\.log|raw/[A-Za-z0-9][A-Za-z0-9_-]*\.(prom|json)\.gz")
@@ -24,6 +26,7 @@ EVIDENCE = re.compile(r"logs/[A-Za-z0-9][A-Za-z0-9_-]*\.log|raw/[A-Za-z0-9][A-Za
 def stored_files(folder: Path, tables: Sequence[str] = TABLES) -> dict[str, bytes]:
     """Return what may be published of a campaign, by its path there: plain files only, no link out of it."""
     found = [folder / name for name in tables]
+    found += sorted(one for one in folder.glob("plan-*.yaml") if CONTINUING.fullmatch(one.name))
     for name in FOLDERS:
         if not (folder / name).is_symlink():
             known = sorted((folder / name).glob("*"))

@@ -25,6 +25,8 @@ _WORDS = {
     "kv_cache_dtype": ("KV", "KV"),
     "nvlink": ("NVLink", "NVLink"),
     "drafter": ("드래프터", "drafter"),
+    "schedule": ("배치별 k", "k by batch"),
+    "synthetic_acceptance": ("지정 수용", "acceptance set"),
     "engine_version": ("vLLM", "vLLM"),
     "prompt_set": ("프롬프트", "prompts"),
     "prompt_tokens_mean": ("프롬프트 토큰", "prompt tokens"),

@@ -20,6 +20,7 @@ from collector.report.home import home
 from collector.report.published import published_page
 from collector.report.published_files import Published
 from collector.report.reference_pages import reference_pages
+from collector.report.settings_page import settings_page
 from collector.report.words import Words
 
 #: A campaign is a study of rows.
@@ -37,7 +38,7 @@ def pages(
     compared = published_page(published, records, language)
     found["published.md"] = environment.get_template("published.md.j2").render(**compared)
     strict, words = strict_environment(loader, language), Words(language)
-    studies = (*listed, *([_study(published)] if published else []))
+    studies = (*listed, *([published_study(published)] if published else []))
     found |= home(studies, words, strict)
     for study in studies:
         own = article(study, words, strict)
@@ -45,12 +46,14 @@ def pages(
             own["cells.md"] = strict.get_template("figures.md.j2").render(study=study)
         elif study.records:
             own["cells.md"] = cells_page(study, words, strict)
+        own |= settings_page(study, words, strict)
         own["data.md"] = data_page(study, words, strict, own)
         found |= {f"campaigns/{study.name}/{name}": text for name, text in own.items()}
     return found | reference_pages(studies, published, words, strict)
 
 
-def _study(published: Published) -> Study:
+def published_study(published: Published) -> Study:
+    """Return the figures published elsewhere as a study."""
     return Study(
         name=PUBLISHED,
         figures=published.figures,

@@ -10,12 +10,13 @@ from typing import Any
 from jinja2 import Environment
 
 from collector.analysis.figures import Figure, recomputed
+from collector.analysis.noise import ERROR_SHARE, LEAST_EFFECT, LEAST_REPEATS, NOISE_MULTIPLE, UNKNOWN_ERROR
 from collector.analysis.pairing import OFF
-from collector.analysis.repeats import NOISE_MULTIPLE
 from collector.analysis.scope import Open, left_open
 from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 from collector.core.checks import CHECKS, HELD_LIMIT, OCCUPANCY_LIMIT, PREFIX_HIT_LIMIT
+from collector.core.gpu_figures import NVLINK_BYTES_PER_TOKEN
 from collector.core.prompt_names import PROMPT_SETS
 from collector.report.published_files import Published
 from collector.report.words import Words
@@ -73,8 +74,13 @@ def _method(published: Published | None) -> dict[str, Any]:
         "PREFIX_HIT_LIMIT": PREFIX_HIT_LIMIT,
         "OCCUPANCY_LIMIT": OCCUPANCY_LIMIT,
         "HELD_LIMIT": HELD_LIMIT,
+        "NVLINK_BYTES_PER_TOKEN": NVLINK_BYTES_PER_TOKEN,
         "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
+        "ERROR_SHARE": ERROR_SHARE,
+        "LEAST_EFFECT": LEAST_EFFECT,
+        "LEAST_REPEATS": LEAST_REPEATS,
+        "UNKNOWN_ERROR": UNKNOWN_ERROR,
     }
 
 

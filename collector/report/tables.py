@@ -10,6 +10,7 @@ from typing import Any
 from collector.analysis.pairing import sortable
 from collector.analysis.speculation import OFF, Pair
 from collector.core.rows import Failure, Row
+from collector.core.speculative import schedule_of, synthetic_of
 from collector.report.text import cut
 
 Record = Row | Failure
@@ -21,6 +22,8 @@ FINE_COLUMNS = (
     "drafter", "attention_backend", "tensor_parallel", "max_model_len", "max_num_seqs", "extra_flags",
     "engine_version", "image", "gpu_model", "gpu_count", "driver_version",
 )  # fmt: skip
+#: What a way of speculating may ask for beside k.
+ASKED = ("schedule", "synthetic_acceptance")
 #: A flag list or path longer than this is cut in a label; the CSV has it in full.
 LABEL_VALUE_LIMIT = 60
 
@@ -55,15 +58,21 @@ def _varies(records: Iterable[Record], name: str) -> bool:
 
 
 def label_of(record: Record | Pair, varying: Sequence[str]) -> Label:
-    value: Callable[[str], Any] = (
-        record.__getitem__ if isinstance(record, Pair) else lambda name: getattr(record, name, None)
-    )
+    value: Callable[[str], Any] = record.get if isinstance(record, Pair) else lambda name: getattr(record, name, None)
     return Label(
         model=value("model"),
         speculation=record.speculation,
         k=record.num_speculative_tokens,
-        varying=_stated(varying, value),
+        varying=(*_stated(varying, value), *_asked(value("speculative_config"))),
     )
+
+
+def _asked(config: str | None) -> tuple[tuple[str, str], ...]:
+    """Return what a way of speculating asks for beside k, without which it would look like the pure one."""
+    ranges = ", ".join(f"{first}–{last}: {k}" for first, last, k in schedule_of(config))
+    length = synthetic_of(config)
+    found = zip(ASKED, (ranges, length), strict=True)
+    return tuple((name, text) for name, text in found if text)
 
 
 def _stated(columns: Iterable[str], value: Callable[[str], Any]) -> tuple[tuple[str, str], ...]:

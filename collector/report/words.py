@@ -14,6 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from collector.analysis.figures import Figure
+from collector.analysis.noise import Judgement, Noise
 from collector.analysis.quantity import Quantity
 from collector.core.units import DISPLAYED, fixed, unit_name
 from collector.report.text import escaped, one_line
@@ -22,6 +23,8 @@ LANGUAGES = ("ko", "en")
 
 #: A figure states its unrounded value to this many significant digits, for sorting and for readers who want it.
 VALUE_DIGITS = 6
+#: From here on a multiple of the noise is printed without decimals.
+WHOLE_MULTIPLES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,28 @@ class Words:
             '<data class="r" data-by="{}" data-of="{}" data-rows="{}" data-base="{}" data-as="{}">{}–{}</data>'
         ).format(quantity.by, quantity.of, " ".join(quantity.ids), " ".join(quantity.base), metric, *ends)
 
+    def against(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
+        """Print a ratio's difference as a multiple of the largest repeat error, and its interval where it has one."""
+        judged = noise.judge(ratio)
+        if judged.interval is None:
+            return self._multiple(judged)
+        ends = (100 * (end - 1) if DISPLAYED[metric].unit == "%" else end for end in judged.interval)
+        texts = (DISPLAYED[metric].text(end).replace("-", "−") for end in ends)
+        interval = Markup('<data class="i" data-rows="{}" data-base="{}" data-as="{}">{}–{}</data>').format(
+            " ".join(ratio.ids), " ".join(ratio.base), metric, *texts
+        )
+        return Markup("{}<br>{}").format(self._multiple(judged), interval)
+
+    def _multiple(self, judged: Judgement) -> Markup:
+        if judged.standing == "unknown":
+            return self.t("오차 모름", "unknown")
+        within = self.t("(오차 안)", " (within noise)") if judged.standing == "within" else ""
+        if judged.multiple is None:
+            return self.t("오차 안", "within noise") if within else self.t("오차 밖", "larger than noise")
+        digits = 1 if judged.multiple < WHOLE_MULTIPLES else 0
+        number = Markup('<data class="m">{}</data>').format(fixed(judged.multiple, digits))
+        return self.t("{n}배{within}", "{n}×{within}", n=number, within=within)
+
     def setting(self, value: object, column: str) -> Markup:
         """Print a value that a column of the rows holds."""
         return Markup('<data class="s" data-of="{}">{}</data>').format(column, value)
@@ -113,6 +138,7 @@ class Words:
         return {
             "fig": self.fig,
             "spread": self.spread,
+            "against": self.against,
             "setting": self.setting,
             "count": self.count,
             "threshold": self.threshold,

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.core.configuration import row_id
-from collector.core.plan import parse_plan
-from collector.measure.campaign import find_campaign, read_tables
-from collector.verbs.files import read_text
+from collector.measure.campaign import find_campaign, read_plans, read_tables
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,14 +29,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def run_states(folder: Path) -> list[dict[str, Any]]:
-    """Return, per engine start of the campaign's plan, how many rows it has of how many, and its failure."""
+    """Return, per engine start of the campaign's plans, how many rows it has of how many, and its failure."""
     rows, failures, _ = read_tables(folder)
-    path = folder / "plan.yaml"
-    plan = parse_plan(read_text(path), str(path))
     marks = {row.row_id: row.checks for row in rows}
     failed = {(one.configuration_id, one.repeat): one.category for one in failures}
     states = []
-    for one in plan.runs:
+    for one in (run for plan in read_plans(folder) for run in plan.runs):
         configuration = one.configuration
         cells = [row_id(configuration, stage, one.repeat) for stage in one.stages]
         have = [cell for cell in cells if cell in marks]

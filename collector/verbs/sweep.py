@@ -16,11 +16,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from collector.core.configuration import Plan
+from collector.core.configuration import Plan, row_id
 from collector.core.errors import UserError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import ENGINE_KINDS
 from collector.core.secrets import secret_values
+from collector.measure.bay import open_bay
 from collector.measure.engines import kind_of
 from collector.measure.failed import NoMoreEnginesError
 from collector.measure.job import Job
@@ -29,6 +30,7 @@ from collector.measure.resume import unfinished
 from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
 from collector.measure.sweep import sweep
+from collector.measure.until import BREAK_EVEN, sweep_until_break_even
 from collector.verbs.files import read_text
 
 INTERRUPTED_EXIT = 130
@@ -48,6 +50,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--remeasure",
         choices=("marked",),
         help="measure rows with a failed check once more; the old ones are kept in the campaign's folder replaced/",
+    )
+    parser.add_argument(
+        "--until", choices=[BREAK_EVEN], help="add stages until every break-even lies within one step of concurrency"
     )
     parser.set_defaults(run=run)
 
@@ -78,12 +83,13 @@ def run(args: argparse.Namespace) -> int:
             salt=setting.salt,
             tell=tell,
             retry_failed=args.retry_failed,
+            bay=open_bay(kind_name, setting.clock, console.print),
         )
         try:
             if args.remeasure:
                 _remeasure(job)
             with _told(console, job) as told:
-                setting.run(_interruptible(told), log.clock_s())
+                job = replace(job, plan=setting.run(_interruptible(told, args.until), log.clock_s()))
         except asyncio.CancelledError:
             with contextlib.suppress(OSError):  # what is measured does not depend on it
                 log.note(INTERRUPTED)
@@ -154,10 +160,11 @@ def _told(console: _Console, job: Job) -> Iterator[Job]:
         yield replace(job, tell=tell)
 
 
-async def _interruptible(job: Job) -> None:
+async def _interruptible(job: Job, until: str | None) -> Plan:
     """Sweep until done, or until Ctrl-C, SIGTERM or a closed terminal: then the engine is ended, rows stay.
 
-    The engine may take limits.stop_s to end by itself; at a second signal it is killed.
+    The engine may take limits.stop_s to end by itself; at a second signal it is killed. Return the plan with the
+    stages that were added to it.
     """
     task = asyncio.current_task()
 
@@ -169,12 +176,18 @@ async def _interruptible(job: Job) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
+    if until == BREAK_EVEN:
+        return await sweep_until_break_even(job)
     await sweep(job)
+    return job.plan
 
 
 def _summary(job: Job) -> str:
     marked = sum(bool(row.checks) for row in job.store.rows)
-    parts = [f"{len(job.store.rows)} of {_cells(job.plan)} rows in {job.store.folder}"]
+    cells = {row_id(run.configuration, stage, run.repeat) for run in job.plan.runs for stage in run.stages}
+    have = len(cells & job.store.row_ids)
+    parts = [f"{have} of {len(cells)} rows in {job.store.folder}"]
+    parts += [f"{len(job.store.rows) - have} more from other plans"] if len(job.store.rows) > have else []
     parts += [f"{marked} with failed checks"] if marked else []
     failures = len(unfinished(job))
     parts += [f"{failures} configuration{'s' if failures > 1 else ''} failed"] if failures else []

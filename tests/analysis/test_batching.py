@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from collector.analysis.batching import Batching, Choice, batching, choices
-from collector.analysis.repeats import noise_of
+from collector.analysis.noise import noise_of
 from collector.analysis.speculation import pairs
 from collector.core.rows import Row
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
-NOISE = noise_of(None)
+NOISE = noise_of(study_of())
 FP8 = {"kv_cache_dtype": "fp8_e5m2"}
 
 
@@ -77,16 +79,22 @@ def test_more_sequences_pay_only_where_throughput_gains_above_noise(last: float,
     assert found.change.value == pytest.approx(100 * (last / 100 - 1))
 
 
-def test_a_target_gives_the_highest_concurrency_up_to_which_ttft_stays_within_it() -> None:
+def test_a_target_gives_the_highest_concurrency_up_to_which_p95_of_ttft_stays_within_it() -> None:
     rows = [
-        row for at, ttft in {1: 0.2, 8: 1.5, 16: 0.9, 32: 4.0}.items() for row in arm({at: 50.0 * at}, ttft_mean_s=ttft)
+        replace(row, ttft_p95_low_s=low, ttft_p95_high_s=high)
+        for at, (low, high) in {1: (0.1, 0.25), 8: (1, 2.5), 16: (0.75, 1), 32: (2.5, 5)}.items()
+        for row in arm({at: 50.0 * at})
     ]
     found = batched(*rows)
-    assert [found.highest_within(one) for one in (0.1, 1, 2, 4, 5)] == [None, 1, 16, 32, 32]
+    assert [found.within(one).concurrency for one in (0.1, 1, 2, 2.5, 5)] == [None, 1, 1, 16, 32]
+    assert [found.within(one).undecided for one in (0.1, 1, 2, 2.5, 4)] == [None, None, 8, None, 32]
 
 
 def test_a_stage_without_ttft_ends_what_a_target_allows() -> None:
     rows = [*arm({1: 50.0}, ttft_mean_s=0.2), *arm({8: 300.0}, ttft_mean_s=None), *arm({32: 900.0}, ttft_mean_s=0.3)]
-    assert batched(*rows).highest_within(1) == 1
+    rows = [
+        replace(row, ttft_p95_low_s=0.1, ttft_p95_high_s=0.25) if row.ttft_mean_s is not None else row for row in rows
+    ]
+    assert batched(*rows).within(1).concurrency == 1
     assert batched(*rows).at(8) is not None
     assert batched(*rows).at(16) is None

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.drafters import Drafter, by_position, chosen, drafters, size_of
 from collector.analysis.study import PUBLISHED, Study
+from collector.analysis.waste import waste_of
 from collector.core.rows import SCHEMA_VERSION, Position, Row
 from collector.report.build import read_published
 from tests.report.sample import make_row
@@ -214,3 +215,32 @@ def test_of_the_printed_figures_korean_is_not_lowest_for_every_drafter() -> None
         (("general/korean",), ["gemma-4-31b", "muse-glimmer-30b"]),
         (("general/english",), ["exaone-4.5-33b"]),
     ]
+
+
+def test_waste_is_what_was_drafted_and_not_accepted_pooled_over_rows() -> None:
+    few = replace(make_row(**MTP), drafts=10, draft_tokens=40, accepted_tokens=30)
+    many = replace(make_row(**MTP, concurrency=8, requests=16), drafts=90, draft_tokens=360, accepted_tokens=70)
+    whole = study(few, many)
+    (one,) = drafters(whole)
+    found = waste_of(whole, one)
+    assert found is not None
+    assert found.per_token is not None
+    assert found.prompts == "synthetic"
+    assert found.share.value == pytest.approx(300 / 400)
+    assert found.per_token.value == pytest.approx((400 + 100) / (100 + 100))
+    rate = one.rate["synthetic"].value
+    assert found.share.value == pytest.approx(1 - rate)
+
+
+def test_of_a_printed_acceptance_the_waste_follows_for_the_same_prompts() -> None:
+    published = read_published(DATA / "published")
+    assert published is not None
+    whole = Study(name=PUBLISHED, figures=published.figures)
+    for one in drafters(whole):
+        found = waste_of(whole, one)
+        assert found is not None
+        rate = one.rate[found.prompts].value
+        k = one["num_speculative_tokens"]
+        assert found.share.value == pytest.approx(1 - rate)
+        assert found.per_token is not None
+        assert found.per_token.value == pytest.approx((k + 1) / (1 + k * rate))

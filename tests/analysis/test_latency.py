@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.batching import TTFT_TARGETS_S
 from collector.analysis.curves import curves
-from collector.analysis.latency import Waits, printed_changes, range_of, waits_of
+from collector.analysis.latency import TTFT_TARGETS_S, Waits, printed_changes, range_of, waits_of
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Row
 from collector.report.build import read_published
@@ -38,37 +37,60 @@ def bounds(waits: Waits) -> tuple[float, float | None]:
     return bucket.low.value, bucket.high.value if bucket.high else None
 
 
-def within(waits: Waits) -> list[tuple[int | None, bool]]:
-    return [(one.wait.concurrency if one.wait else None, one.last) for one in waits.within]
+def bucketed(buckets: dict[int, tuple[float | None, float | None]], **changes: object) -> list[Row]:
+    """Rows whose p95 lies in these buckets by concurrency."""
+    return [
+        replace(*line({at: 0.3}, **changes), ttft_p95_low_s=low, ttft_p95_high_s=high)
+        for at, (low, high) in buckets.items()
+    ]
 
 
-def test_a_target_allows_the_highest_concurrency_before_the_mean_exceeds_it() -> None:
-    assert TTFT_TARGETS_S == (1, 2, 5)
-    assert within(only(line({1: 0.4, 8: 1.5, 32: 4.0}))) == [(1, False), (8, False), (32, True)]
+def within(waits: Waits) -> list[tuple[int | None, int | None, bool]]:
+    return [(one.concurrency, one.undecided, one.last) for one in waits.within]
 
 
-def test_a_target_below_every_wait_allows_none() -> None:
-    assert within(only(line({1: 7.0, 8: 9.0}))) == [(None, False)] * 3
+def test_a_target_allows_the_highest_concurrency_whose_bucket_ends_within_it() -> None:
+    assert TTFT_TARGETS_S == (1, 2.5, 5)
+    found = only(bucketed({1: (0.25, 0.5), 8: (1, 2.5), 32: (2.5, 5)}))
+    assert within(found) == [(1, None, False), (8, None, False), (32, None, True)]
 
 
-def test_nothing_is_claimed_across_a_wait_that_is_not_known() -> None:
-    rows = [*line({1: 0.4}), *line({8: None}), *line({32: 0.9})]
-    assert within(only(rows))[0] == (1, False)
-    failed = [*line({1: 0.4}), *line({8: 0.5}, checks="throttled"), *line({32: 0.9})]
-    assert within(only(failed))[0] == (1, False)
+def test_a_bucket_on_both_sides_of_a_target_leaves_its_concurrency_undecided() -> None:
+    found = only(bucketed({1: (0.25, 0.5), 8: (0.5, 2.5), 32: (2.5, None)}))
+    assert within(found) == [(1, 8, False), (8, None, False), (8, 32, False)]
 
 
-@given(st.lists(st.floats(0.01, 20), min_size=1, max_size=6))
-def test_every_concurrency_up_to_the_allowed_one_keeps_the_target(waits: list[float]) -> None:
-    found = only(line({2**place: wait for place, wait in enumerate(waits)}))
+def test_a_mean_within_a_target_allows_nothing_where_p95_is_beyond_it() -> None:
+    rows = [replace(row, ttft_mean_s=0.1) for row in bucketed({1: (7.5, 10), 8: (7.5, 10)})]
+    assert within(only(rows)) == [(None, None, False)] * 3
+
+
+def test_of_repeats_the_one_that_waits_longest_decides() -> None:
+    rows = [*bucketed({8: (0.25, 0.5)}), *bucketed({8: (0.75, 2.5)}, repeat=2)]
+    assert within(only(rows))[:2] == [(None, 8, False), (8, None, True)]
+
+
+def test_nothing_is_claimed_across_a_bucket_that_is_not_known() -> None:
+    rows = bucketed({1: (0.25, 0.5), 8: (None, None), 32: (0.5, 1)})
+    assert within(only(rows))[0] == (1, None, False)
+    failed = [*bucketed({1: (0.25, 0.5)}), *bucketed({8: (0.25, 0.5)}, checks="throttled"), *bucketed({32: (0.5, 1)})]
+    assert within(only(failed))[0] == (1, None, False)
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 20), st.none() | st.floats(0.01, 20)), min_size=1, max_size=6))
+def test_p95_lies_within_the_target_up_to_the_allowed_concurrency_wherever_in_its_bucket_it_is(
+    ends: list[tuple[float, float | None]],
+) -> None:
+    buckets = [(low, None if width is None else low + width) for low, width in ends]
+    found = only(bucketed({2**place: bucket for place, bucket in enumerate(buckets)}))
     for one in found.within:
-        held = [
-            wait.mean.value
-            for wait in found.waits
-            if one.wait and wait.concurrency <= one.wait.concurrency and wait.mean
-        ]
-        assert all(value <= one.target_s for value in held)
-        assert one.last == (len(held) == len(waits))
+        held = [high for at, (_, high) in enumerate(buckets) if one.concurrency and 2**at <= one.concurrency]
+        assert all(high is not None and high <= one.target_s for high in held)
+        assert one.last == (len(held) == len(buckets))
+        if one.undecided:
+            low, high = buckets[one.undecided.bit_length() - 1]
+            assert low < one.target_s
+            assert high is None or high > one.target_s
 
 
 def test_the_last_step_is_the_change_of_throughput_and_the_growth_of_the_wait() -> None:

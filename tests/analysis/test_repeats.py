@@ -1,4 +1,4 @@
-"""How far repeats lie apart, and what therefore counts as an effect."""
+"""How far repeats lie apart: the noise floor of a campaign."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.quantity import Quantity
-from collector.analysis.repeats import (
-    LEAST_EFFECT,
-    NOISE_MULTIPLE,
-    UNKNOWN_ERROR,
-    Noise,
-    RepeatError,
-    noise_of,
-    repeat_error,
-)
+from collector.analysis.repeats import RepeatError, repeat_error
 from collector.analysis.study import PUBLISHED, Study
 from collector.report.build import read_campaign, read_published
 from tests.analysis.arms import arm, study_of
@@ -86,42 +77,6 @@ def test_least_is_never_above_the_mean_nor_the_mean_above_most(throughputs: list
     error = found(*rows)
     assert error.least.value <= error.mean.value * (1 + 1e-9) + 1e-9
     assert error.mean.value <= error.most.value * (1 + 1e-9) + 1e-9
-
-
-def ratio(value: float, low: float | None = None, high: float | None = None) -> Quantity:
-    return Quantity(value=value, by="ratio", of="x", ids=("a",), base=("b",), low=low, high=high)
-
-
-def test_without_a_known_error_an_effect_must_exceed_what_is_taken_for_it() -> None:
-    noise = noise_of(None)
-    assert noise.percent == NOISE_MULTIPLE * UNKNOWN_ERROR
-    over = 1 + 1.01 * noise.percent / 100
-    assert [noise.side(ratio(one)) for one in (over, 1 / over / over, 2 - 0.5 * over - 0.5)] == [1, -1, 0]
-
-
-def test_a_small_error_never_makes_a_small_effect_count() -> None:
-    tiny = found(*arm({1: 100.0}), *arm({1: 100.01}, repeat=2))
-    assert noise_of(tiny).percent == LEAST_EFFECT
-
-
-def test_a_large_error_raises_what_an_effect_must_exceed() -> None:
-    large = found(*arm({1: 100.0}), *arm({1: 105.0}, repeat=2))
-    assert noise_of(large).percent == pytest.approx(NOISE_MULTIPLE * 5.0)
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "side"),
-    [
-        (1.05, 1.04, 1.06, 1),
-        (0.95, 0.94, 0.96, -1),
-        (1.05, 0.99, 1.11, 0),
-        (1.01, 1.005, 1.015, 0),  # repeats agree, but nobody would change a setting for it
-    ],
-)
-def test_where_both_sides_were_repeated_their_own_range_decides(
-    value: float, low: float, high: float, side: int
-) -> None:
-    assert Noise(percent=50.0, error=None).side(ratio(value, low, high)) == side
 
 
 def test_the_published_error_is_the_printed_one() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.analysis.repeats import noise_of, repeat_error
+from collector.analysis.noise import noise_of
 from collector.analysis.scope import doublings, left_open, smallest_effect
 from collector.analysis.study import PUBLISHED, Study
 from collector.report.build import read_published
@@ -60,7 +60,7 @@ def test_the_smallest_effect_is_the_smallest_above_noise_at_the_highest_concurre
         *arm({8: 432.0}, kv_cache_dtype="fp8_e5m2"),
         *arm({8: 392.0}, nvlink="off"),
     ]
-    found = smallest_effect(study_of(*rows), noise_of(None))
+    found = smallest_effect(study_of(*rows), noise_of(study_of()))
     assert found is not None
     assert (found.factor.name, found.concurrency) == ("kv_cache_dtype", 8)
     assert found.gain.value == pytest.approx(8.0)
@@ -68,15 +68,15 @@ def test_the_smallest_effect_is_the_smallest_above_noise_at_the_highest_concurre
 
 
 def test_without_an_effect_there_is_no_smallest_one() -> None:
-    assert smallest_effect(study_of(*pair_of({8: 1.01})), noise_of(None)) is None
-    assert smallest_effect(study_of(), noise_of(None)) is None
+    assert smallest_effect(study_of(*pair_of({8: 1.01})), noise_of(study_of())) is None
+    assert smallest_effect(study_of(), noise_of(study_of())) is None
 
 
 def test_the_published_experiments_smallest_effect_is_several_of_its_repeat_errors() -> None:
     published = read_published(DATA / "published")
     assert published is not None
     study = Study(name=PUBLISHED, figures=published.figures)
-    found = smallest_effect(study, noise_of(repeat_error(study)))
+    found = smallest_effect(study, noise_of(study))
     assert found is not None
     assert found.factor.name == "nvlink"
     assert found.times == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from collector.analysis.printed_steps import printed_cases
 from collector.analysis.quantity import Quantity
-from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading
+from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading, moved
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Row
 from collector.report.build import read_campaign, read_published
@@ -170,6 +171,36 @@ def test_the_bracket_holds_the_neighbours_between_which_decoding_turns() -> None
     (falling,) = cases_of(line({1: 1.7, 4: 1.2, 8: 0.9, 32: 0.4}))
     (gaining,) = cases_of(line({1: 1.7, 8: 1.2}))
     assert (decode_bracket(falling), decode_bracket(gaining)) == ((4, 8), None)
+
+
+@given(arms(most=1), arms(most=1))
+def test_the_factor_that_moved_most_alone_moves_the_ratio_no_less_than_any_other(
+    low: tuple[list[Row], list[Row]], high: tuple[list[Row], list[Row]]
+) -> None:
+    first = [replace(row, concurrency=1, row_id=f"{row.row_id}1") for side in low for row in side]
+    (case,) = cases_of([*first, *(row for side in high for row in side)])
+    found = moved(case)
+    before, after = case.parts
+    shares = {
+        "tokens": log(value(after.tokens) / value(before.tokens)),
+        "step": -log(value(after.step) / value(before.step)),
+        "rest": log(value(after.rest) / value(before.rest)),
+    }
+    change = log(value(after.system) / value(before.system))
+    assert sum(shares.values()) == pytest.approx(change, abs=1e-9)
+    if case.telling is before or found is None:
+        assert found is None
+    else:
+        assert all(
+            abs(change - shares[found]) <= abs(change - one) + 1e-9 or one * change < shares[found] * change + 1e-9
+            for one in shares.values()
+        )
+
+
+def test_of_muse_it_is_the_step_time_that_moved() -> None:
+    found = leading(cases_of(read_campaign(DATA / "dual-3090").rows))
+    (muse,) = (case for case in found if case.pair["model"] == "muse-glimmer-30b" and case.pair["nvlink"] == "on")
+    assert moved(muse) == "step"
 
 
 def test_nothing_to_compare_is_no_case() -> None:

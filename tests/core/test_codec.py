@@ -181,16 +181,16 @@ def test_the_columns_of_a_file_may_stand_in_any_order() -> None:
 
 
 def test_a_newer_version_is_refused_before_its_columns() -> None:
-    text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "2").replace("campaign,", "campaign_name,")
+    text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "3").replace("campaign,", "campaign_name,")
     assert told(Row, text) == (
-        "data/c/rows.csv, line 2: schema version 2 is newer than this collector reads (1); "
+        "data/c/rows.csv, line 2: schema version 3 is newer than this collector reads (2); "
         "install the collector that wrote it, or a newer one"
     )
 
 
 def test_an_older_version_that_never_was_is_refused() -> None:
     text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "0")
-    assert told(Row, text) == "data/c/rows.csv, line 2: schema version 0 is unknown; this collector reads 1"
+    assert told(Row, text) == "data/c/rows.csv, line 2: schema version 0 is unknown; this collector reads 2"
 
 
 @pytest.mark.parametrize("version", ["", "one", "1.0", "-1", "²", "١", "9" * 5000])
@@ -207,9 +207,24 @@ def test_an_older_version_is_read_through_its_named_step(monkeypatch: pytest.Mon
     def rename(line: dict[str, str]) -> dict[str, str]:
         return {{"accepted": "accepted_tokens"}.get(name, name): value for name, value in line.items()}
 
-    monkeypatch.setattr(codec, "SCHEMA_VERSION", 2)
-    monkeypatch.setitem(codec.UPGRADES, 1, rename)
-    assert from_csv(Position, old, "p") == [some(Position)]
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", 3)
+    monkeypatch.setitem(codec.UPGRADES, 2, rename)
+    assert from_csv(Position, old, "p") == [some(Position, schema_version=3)]
+
+
+def test_a_row_of_version_1_gets_the_columns_of_version_2_empty() -> None:
+    """Its new checks could not run; a failure's phase has its new name."""
+    names = codec.ADDED_IN_2
+    cells = {name: cell for name, cell in cells_of(some(Row)).items() if name not in names} | {"schema_version": "1"}
+    old = ",".join(cells) + "\n" + ",".join(cells.values()) + "\n"
+    not_run = "word gpu_lost throttled link_width_changed foreign_gpu_process"
+    assert from_csv(Row, old, "r") == [some(Row, checks_not_run=not_run, **dict.fromkeys(names))]
+    emulated = old.replace(",".join(cells.values()), ",".join((cells | {"provenance": "emulated"}).values()))
+    assert [one.checks_not_run for one in from_csv(Row, emulated, "r")] == ["word"]
+    position = edited(to_csv(Position, [some(Position)]), 2, "schema_version", "1")
+    assert from_csv(Position, position, "p") == [some(Position)]
+    failure = edited(edited(to_csv(Failure, [some(Failure)]), 2, "schema_version", "1"), 2, "phase", "kv_cache")
+    assert from_csv(Failure, failure, "f") == [some(Failure, phase="kv_alloc")]
 
 
 def test_an_unknown_column_is_named_with_the_nearest_known() -> None:

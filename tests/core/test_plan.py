@@ -492,7 +492,7 @@ WRONG: dict[str, Wrong] = {
     "a part that is a word": Wrong(
         [("engine:\n  environment: {HF_HUB_OFFLINE: 1}\n  flags: {enforce-eager: true}", "engine: vllm")],
         "p.yaml, line 3: engine: found 'vllm' (str), expected a mapping with the keys kind, version, command, image, "
-        "container, url, port, api_key_variable, profile, environment, flags",
+        "container, url, port, api_key_variable, gpu_busy, profile, environment, flags",
         by_shape=True,
     ),
     "another version of the format": Wrong(

@@ -99,7 +99,7 @@ def test_a_row_without_speculation_says_nothing_of_drafts() -> None:
 
 
 def test_without_telemetry_its_columns_are_empty() -> None:
-    row, _ = row_of(SPEC)
+    row, _ = row_of(SPEC, replace(window_of(SPEC), gpus=None))
     assert TELEMETRY
     assert {cells_of(row)[name] for name in TELEMETRY} == {""}
 
@@ -167,6 +167,22 @@ def test_without_any_source_the_kv_capacity_is_empty() -> None:
     after = {name: values for name, values in window.after.items() if name != "vllm:cache_config_info"}
     row, _ = row_of(NOSPEC, replace(window, after=after), facts=EngineFacts())
     assert (row.kv_cache_tokens, row.kv_cache_tokens_source) == (None, None)
+
+
+def test_a_row_says_which_ways_and_kernels_were_in_use_and_what_the_start_took() -> None:
+    said = {
+        "nccl_p2p": False,
+        "custom_all_reduce": True,
+        "linear_kernel": "MarlinLinearKernel",
+        "weights_load_s": 41.5,
+        "compile_s": 60.0,
+        "graph_gib": 0.94,
+    }
+    known = {"p2p_driver": True, "image_digest": "sha256:1", "model_commit": "a" * 40, "drafter_commit": "b" * 40}
+    row, _ = row_of(SPEC, facts=EngineFacts(**said), **known)  # type: ignore[arg-type]  # each has its field's type
+    assert {name: getattr(row, name) for name in said | known} == said | known
+    silent, _ = row_of(SPEC, facts=EngineFacts())
+    assert {getattr(silent, name) for name in said | known} == {None}
 
 
 def test_what_failed_is_named_and_makes_the_row_incomparable() -> None:

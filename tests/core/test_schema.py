@@ -125,7 +125,7 @@ def test_the_descriptor_says_what_the_campaign_asks_and_its_version() -> None:
 # --- the table itself -----------------------------------------------------------------------------------------
 
 #: Columns of numbers without a unit: ordinals, codes and plain fractions of one.
-ORDINALS = {"schema_version", "repeat", "attempt", "position", "exit_code", "exit_signal"}
+ORDINALS = {"schema_version", "repeat", "attempt", "position", "exit_code", "exit_signal", "pcie_generation_min"}
 FRACTIONS = {
     "acceptance_rate",
     "conditional_rate",

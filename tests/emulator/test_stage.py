@@ -61,6 +61,9 @@ class Embedded:
     async def stop(self, patience_s: float) -> End:
         return End(exit_code=await self._engine.stop())
 
+    def owns(self, pid: int) -> bool | None:
+        return None
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
 

@@ -37,6 +37,7 @@ def measured(recorded: Pair) -> Measured:
         samples=window.samples,
         tokenized=window.tokenized,
         telemetry=window.telemetry,
+        gpus=window.gpus,
         prompt_set_digest="abcdef",
     )
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from collector.core.plan import parse_plan
 from collector.measure import models
+from tests.measure.sweeping import PLAN
 
 COMMIT, OTHER = "a" * 40, "b" * 40
 
@@ -73,3 +75,16 @@ def test_a_folder_without_notes_and_a_path_that_is_not_there_tell_nothing(tmp_pa
     assert models.commit_of(str(tmp_path), "main", {}) is None
     assert models.commit_of("/no/such/folder", "main", {"HOME": str(tmp_path)}) is None
     assert not models.is_here("/no/such/folder", {"HOME": str(tmp_path)})
+
+
+def test_a_row_s_commits_are_those_of_its_model_and_its_drafter(home: dict[str, str]) -> None:
+    text = PLAN.replace('path: "${MODEL}"', 'path: "org/${NAME}", drafter: org/drafter')
+    text = text.replace("method: ngram,", 'method: dflash, model: "{drafter}",')
+    plan = parse_plan(text, "plan.yaml")
+    drafter = Path(home["HOME"]) / ".cache" / "huggingface" / "hub" / "models--org--drafter"
+    _write(drafter / "refs" / "main", OTHER)
+    told = [models.commits(one, home | {"NAME": "model"}) for one in plan.configurations]
+    assert told == [
+        {"model_commit": COMMIT, "drafter_commit": None},
+        {"model_commit": COMMIT, "drafter_commit": OTHER},
+    ]

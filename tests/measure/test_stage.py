@@ -94,6 +94,9 @@ class Attached:
     async def stop(self, patience_s: float) -> End:
         raise AssertionError(patience_s)
 
+    def owns(self, pid: int) -> bool | None:
+        return None
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
 

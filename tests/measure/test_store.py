@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.core.codec import header_line
+from collector.core.codec import ADDED_IN_2, header_line
 from collector.core.errors import DataError, UserError
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
@@ -73,6 +73,23 @@ def test_a_new_campaign_has_all_three_tables_with_their_headers(tmp_path: Path) 
     with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
         for name, record in (("rows", Row), ("failures", Failure), ("positions", Position)):
             assert (store.folder / f"{name}.csv").read_text() == header_line(record)
+
+
+def test_a_table_of_version_1_is_written_anew_before_a_line_is_added(measured: Bench, tmp_path: Path) -> None:
+    """Lines of two versions under one header would be torn."""
+    old = [{name: cell for name, cell in row.items() if name not in ADDED_IN_2} for row in measured.rows()]
+    not_run = {"schema_version": "1", "checks_not_run": ""}
+    rows = "".join(",".join(map(quoted, line)) + "\n" for line in (old[0], *((one | not_run).values() for one in old)))
+    positions = (measured.campaign / "positions.csv").read_text()
+    folder = _copy(measured, tmp_path / "data", rows=rows, positions=positions.replace("\n2,", "\n1,"))
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+        pass
+    assert (folder / "rows.csv").read_text() == (measured.campaign / "rows.csv").read_text()
+    assert (folder / "positions.csv").read_text() == positions
+
+
+def quoted(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if '"' in cell or "," in cell else cell
 
 
 def test_one_folder_is_open_once(tmp_path: Path) -> None:

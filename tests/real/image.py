@@ -79,7 +79,8 @@ def _write(file: Any, further: list[Path]) -> None:
         _add_text(image, "etc/passwd", "root:x:0:0:root:/root:/bin/sh\n")
         _add_text(image, "usr/local/bin/vllm", f"#!{python}\n{SHIM.read_text()}", mode=0o755)
         image.add(library, str(library), filter=_wanted)
-        for path in {*python.parent.glob("python*[0-9n]"), *map(Path, PROGRAMS), *_libraries(binaries)}:
+        names = [one for one in python.parent.glob("python*") if "-" not in one.name]
+        for path in {*names, *map(Path, PROGRAMS), *_libraries(binaries)}:
             image.add(path.resolve(), str(path))
         for package in packages:
             image.add(package, f"{PACKAGE}/{package.name}", filter=_wanted)

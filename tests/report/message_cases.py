@@ -15,7 +15,7 @@ from collector.core.rows import Row
 from collector.core.units import DISPLAYED
 from collector.report.build import read_campaign, read_published
 from tests.analysis.arms import MTP, arm, pair_of, study_of
-from tests.report.remade import Numbers, rendered
+from tests.report.remade import Numbers, needed_again, rendered
 from tests.report.sample import make_failure, make_row
 from tests.report.structure import Structure
 
@@ -141,6 +141,8 @@ def _made(at: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]) -> flo
     if by == "pooled":
         numerator, denominator = of.split("/")
         return float(sum(row[numerator] for row in rows) / sum(row[denominator] for row in rows))
+    if by.startswith("needed"):
+        return needed_again(dict(at), {name: dict(row) for name, row in values.items()})
     over = fmean(row[of] for row in rows)
     if "data-base" not in at:
         return 100 * (over - 1) if by == "published_gain" else over

@@ -21,6 +21,7 @@ from collector.report.build import TEMPLATES
 from collector.report.environment import strict_environment
 from collector.report.sections import SECTIONS
 from collector.report.words import Words
+from tests.report import roofline
 
 #: One loader, so that the environment and its compiled templates are made once.
 LOADER = FileSystemLoader(TEMPLATES)
@@ -73,12 +74,28 @@ def table_of(study: Study) -> Table:
 
 def made_again(at: dict[str, str], table: Table) -> float:
     """Return the value that a figure's rows give, for rows that are there, comparable and have its columns."""
+    if at["data-by"].startswith("needed"):
+        return needed_again(at, table)
+    if at["data-by"].startswith("predicted"):
+        return roofline.made_again(at["data-of"], table[at["data-rows"]], table.get(at.get("data-base", "")))
     value = _over(at["data-of"], at["data-rows"], table, at["data-by"])
     if "data-base" not in at:
         return value
     base = _over(at["data-of"], at["data-base"], table, at["data-by"])
     made = {"ratio": value / base, "gain": 100 * (value / base - 1), "difference": value - base}
     return made[at["data-by"]]
+
+
+def needed_again(at: dict[str, str], table: Table) -> float:
+    """Tokens a step at which both sides take as long for a request, if its time outside of decoding stays."""
+    on, off = at["data-rows"], at["data-base"]
+    step = _over("(output_tokens-1)*step_time_mean_s", on, table, "mean")
+    outside = _over("concurrency*output_tokens/system_throughput_tok_s", on, table, "mean") - step / _over(
+        "tokens_per_step", on, table, "mean"
+    )
+    tokens = step / (_over("concurrency*output_tokens/system_throughput_tok_s", off, table, "mean") - outside)
+    k = _over("num_speculative_tokens", on, table, "mean")
+    return tokens if at["data-by"] == "needed" else (tokens - 1) / k
 
 
 def _over(expression: str, ids: str, table: Table, by: str) -> float:

@@ -77,6 +77,7 @@ def make_row(**changes: Any) -> Row:
     configuration = short_hash(
         *(given[name] for name in ("campaign", "series", "model", "kv_cache_dtype", "speculation", "nvlink")),
         *(given[name] for name in ("num_speculative_tokens", "extra_flags", "max_num_seqs")),
+        *(given[name] for name in ("speculative_config",) if name in given),
     )
     defaults = _identity(given, configuration) | _speculation(given, speculating) | _measured(given, speculating)
     empty = {name: None for name in Row.__dataclass_fields__ if name not in defaults}

@@ -25,7 +25,8 @@ from collector.report.cells import CAUSE_LIMIT, cells_page
 from collector.report.downloads import data_page
 from collector.report.environment import strict_environment
 from collector.report.evidence import stored_files
-from collector.report.pages import _study, pages
+from collector.report.pages import pages
+from collector.report.pages import published_study as _study
 from collector.report.reference_pages import reference_pages
 from collector.report.words import LANGUAGES, Words
 from tests.report.sample import make_failure, make_row

@@ -1,6 +1,7 @@
 """Every number on an article's page is made again here, from the CSV alone, by what it says of itself.
 
-Only pandas reads the tables here; nothing of collector.analysis is used, so that a wrong formula shows.
+Only pandas reads the tables here; nothing of collector.analysis is used but its thresholds, so that a wrong formula
+shows.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import re
 from collections.abc import Callable
 from functools import cache
 from html.parser import HTMLParser
+from math import log
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from jinja2 import FileSystemLoader
+from scipy import optimize, special, stats
 
+from collector.analysis import noise
 from collector.core.units import DISPLAYED
 from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
 from collector.report.pages import pages
 from collector.report.words import LANGUAGES, VALUE_DIGITS
+from tests.report import roofline
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CAMPAIGNS = campaign_names(DATA)
@@ -28,7 +34,7 @@ ARTICLES = [*CAMPAIGNS, "published"]
 #: The pages around the articles.
 AROUND = [
     *(f"campaigns/{name}/cells.md" for name in CAMPAIGNS),
-    *(f"campaigns/{name}/data.md" for name in ARTICLES),
+    *(f"campaigns/{name}/{page}.md" for name in ARTICLES for page in ("data", "settings")),
     *("method.md", "glossary.md", "not-measured.md", "source.md"),
 ]
 
@@ -137,6 +143,19 @@ def pooled(rows: pd.DataFrame, ids: str, of: str) -> float:
     return float(found[numerator].sum() / found[denominator].sum())
 
 
+def needed(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    """Return the tokens a step at which a request takes as long as in the base, its time outside of decoding kept."""
+    on, whole = at["data-rows"], "concurrency*output_tokens/system_throughput_tok_s"
+    decoding = mean(rows, on, "(output_tokens-1)*step_time_mean_s")
+    outside = mean(rows, on, whole) - decoding / mean(rows, on, "tokens_per_step")
+    return decoding / (mean(rows, at["data-base"], whole) - outside)
+
+
+def predicted(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    own, *base = (dict(rows.loc[at[name]].items()) for name in ("data-rows", "data-base") if name in at)
+    return roofline.made_again(at["data-of"], own, base[0] if base else None)
+
+
 BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "mean": lambda rows, at: mean(rows, at["data-rows"], at["data-of"]),
     "least": lambda rows, at: float(good(rows, at["data-rows"], [at["data-of"]])[at["data-of"]].min()),
@@ -148,7 +167,13 @@ BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "difference": lambda rows, at: (
         mean(rows, at["data-rows"], at["data-of"]) - mean(rows, at["data-base"], at["data-of"])
     ),
+    "predicted": predicted,
+    "predicted_share": predicted,
     "pooled": lambda rows, at: pooled(rows, at["data-rows"], at["data-of"]),
+    "needed": needed,
+    "needed_acceptance": lambda rows, at: (
+        (needed(rows, at) - 1) / mean(rows, at["data-rows"], "num_speculative_tokens")
+    ),
 }
 BY_FIGURES: dict[str, Callable[[float], float]] = {
     "published": lambda value: value,
@@ -180,6 +205,91 @@ def test_every_figure_is_what_its_rows_give(shown: tuple[str, Page]) -> None:
         metric = DISPLAYED.get(at.get("data-as", ""))
         scale, digits = (metric.scale, metric.digits) if metric else (1.0, len(text.partition(".")[2]))
         assert abs(number(text) - again * scale) <= 0.5000001 * 10.0**-digits, (at, text, again)
+
+
+# --- against noise: the largest repeat error, and the intervals that hold together -------------------------
+
+#: A cell, and what two series share of one, by columns alone.
+LOAD = [
+    "prompt_set",
+    "prompt_set_digest",
+    "output_tokens",
+    "window_method",
+    "concurrency",
+    "requests",
+    "warmup_requests",
+]
+
+
+def repeat_error_of(name: str) -> float:
+    """Return the largest difference between measurements of the same thing, in per cent; NaN where there is none."""
+    if name == "published":
+        printed = figures_of()
+        return float(printed["value"][printed["metric"] == "repeat_error_max"].iloc[0])
+    rows = rows_of(name)
+    rows = rows[rows["checks"].isna()]
+    same = [*LOAD, "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens", "extra_flags"]
+    for cell in (["configuration_id", *LOAD], same):
+        tok_s = rows.groupby(cell, dropna=False)["system_throughput_tok_s"]
+        ends = tok_s.agg(["max", "min", "size"])
+        ends = ends[ends["size"] > 1]
+        if len(ends):
+            return float(100 * (ends["max"] / ends["min"]).max() - 100)
+    return float("nan")
+
+
+def test_every_multiple_is_the_ratio_before_it_against_the_largest_repeat_error(shown: tuple[str, Page]) -> None:
+    name, page = shown
+    ratio = None
+    for at, text in page.numbers:
+        if at["class"] == "f" and at.get("data-as") in ("speculation_ratio", "kv_gain", "nvlink_gain"):
+            value = float(at["value"])
+            ratio = value if at["data-as"] == "speculation_ratio" else 1 + value / 100
+        elif at["class"] == "m":
+            assert ratio is not None
+            again = 100 * (max(ratio, 1 / ratio) - 1) / repeat_error_of(name)
+            digits = len(text.partition(".")[2])
+            assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)
+    if name != "published" and not rows_of(name)["repeat"].gt(1).any():
+        assert not any(at["class"] == "i" for at, _ in page.numbers), "an interval without a spread"
+
+
+def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
+    """Return the logarithms of on ÷ off, repeat by repeat."""
+    on, off = (
+        good(rows, at[side], ["system_throughput_tok_s"]).set_index("repeat")["system_throughput_tok_s"]
+        for side in ("data-rows", "data-base")
+    )
+    return (on / off).map(log)
+
+
+def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str, Page]) -> None:
+    """Of interleaved repeats, as all of the committed campaigns are; after Smyth (2004), written a second time."""
+    name, page = shown
+    printed = [(at, text) for at, text in page.numbers if at["class"] == "i"]
+    if not printed:
+        return
+    rows = rows_of(name)
+    effects = {at["data-rows"]: log_ratios(rows, at) for at, _ in printed}
+    freedom = len(next(iter(effects.values()))) - 1
+    own = np.array([one.var(ddof=1) for one in effects.values()])
+    logs = np.log(own) - special.digamma(freedom / 2) + np.log(freedom / 2)
+    excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2)
+    half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-3, 1e6)
+    prior = np.exp(logs.mean() + special.digamma(half) - np.log(half))
+    starts = {tuple(rows.loc[one.split()[0], ["model", "kv_cache_dtype", "speculation"]]) for one in effects}
+    known = min(2 * half + freedom, freedom * len(starts))
+    errors = np.sqrt((2 * half * prior + freedom * own) / (2 * half + freedom) / (freedom + 1))
+    ratios = [BY_ROWS["ratio"](rows, at | {"data-of": "system_throughput_tok_s"}) for at, _ in printed]
+    p_values = sorted(2 * stats.t.sf(abs(np.log(ratios)) / errors, known))
+    rejected = next((n for n, p in enumerate(p_values) if p > noise.ERROR_SHARE / (len(p_values) - n)), len(p_values))
+    level = noise.ERROR_SHARE / max(1, len(p_values) - rejected)
+    for (at, text), squared, error, ratio in zip(printed, own, errors, ratios, strict=True):
+        together = stats.t.ppf(1 - level / 2, known) * error
+        alone = stats.t.ppf(1 - noise.OWN_SHARE / 2, freedom) * np.sqrt(squared / (freedom + 1))
+        ends = [number(one) for one in text.split("–")]
+        again = [ratio * np.exp(sign * max(together, alone)) for sign in (-1, 1)]
+        assert ends == pytest.approx(again, abs=0.0051), (at, text, again)
 
 
 def test_every_setting_is_a_value_of_its_column(shown: tuple[str, Page]) -> None:

@@ -206,7 +206,7 @@ def test_korean_words_are_complete_and_none_is_stale() -> None:
     sources = {one["source"] for one in columns if re.fullmatch(r"[a-z][a-z' +1,]*", one["source"])}
     assert set(meanings_ko.SOURCES) >= sources - {"collector"}
     assert set(meanings_ko.SOURCES) <= {one["source"] for one in columns}
-    symbols = {"", "s", "ms", "tok/s", "GiB", "J", "W", "MHz", "°C", "bytes", "%"}
+    symbols = {"", "s", "ms", "tok/s", "tok/J", "MiB", "GiB", "J", "W", "MHz", "°C", "bytes", "%"}
     units = {one["unit"] for one in columns} | {metric.unit for metric in METRICS}
     assert units - symbols <= set(UNITS_KO)
 

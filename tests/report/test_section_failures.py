@@ -16,7 +16,7 @@ from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure, Row
 from collector.report.build import TEMPLATES, read_campaign, read_published
 from collector.report.environment import strict_environment
-from collector.report.pages import _study
+from collector.report.pages import published_study as _study
 from collector.report.sections import failures
 from collector.report.text import CAUSE_LIMIT
 from collector.report.words import LANGUAGES, Words

@@ -38,7 +38,10 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("nothing accepted here", "The same method reaches 0.5000 on other prompts"),
         ("turns", "nothing can be said about significance"),
         ("two series", "largest repeat error (1.00%) times 2"),
-        ("repeats", "A ratio whose range over repeats spans gain and loss"),
+        (
+            "repeats",
+            "A ratio with 3 or more repeats on both sides counts as an effect where its interval",
+        ),
         ("repeats disagree", "either way (mtp k=4)"),
         ("dtype and link", "The attention backend changes with it, from FLASH_ATTN to FLASHINFER."),
         ("dtype and link", "Output quality was not evaluated."),

@@ -27,6 +27,7 @@ from collector.measure.engines.images import digest_of, pull, resolved
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError, NoMoreEnginesError
 from collector.measure.log_copy import size_of, text_of
+from collector.measure.processes import in_container
 from collector.measure.target import Target
 
 #: A daemon that is updated or restarted is back within this.
@@ -239,6 +240,9 @@ class DockerEngine:
             await in_thread(lambda: containers.clear(api, self._log.parents[1], self._secrets, lambda _: None))
         finally:
             api.close()
+
+    def owns(self, pid: int) -> bool | None:
+        return in_container(pid, self._container)
 
     def telemetry(self) -> Telemetry:
         return Telemetry()

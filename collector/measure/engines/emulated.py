@@ -100,6 +100,9 @@ class EmulatedEngine:
         self._log.write_text(self.log_text(), encoding="utf-8")
         return End() if died is None else _end(died)
 
+    def owns(self, pid: int) -> bool | None:  # it has no process
+        return None
+
     def telemetry(self) -> Telemetry:
         return Telemetry(nvlink_bytes=None if self._link_bytes is None else round(self._nvlink_bytes))
 

@@ -53,8 +53,11 @@ class Running(Protocol):
     async def stop(self, patience_s: float) -> End:
         """End the engine and all that came from it; kill what has not ended after `patience_s`."""
 
+    def owns(self, pid: int) -> bool | None:
+        """Return whether a process of this host belongs to the engine; None where that cannot be told."""
+
     def telemetry(self) -> Telemetry:
-        """Return the host's counters since some moment in the past; a window takes their difference."""
+        """Return what an engine without hardware counts in its place; a window takes the difference."""
 
     def log_size(self) -> int:
         """Return how many bytes the engine has logged."""

@@ -22,6 +22,7 @@ from collector.measure import p2p_cache
 from collector.measure.engines.interface import End, Launch
 from collector.measure.failed import MeasurementError
 from collector.measure.log_copy import size_of, text_of
+from collector.measure.processes import descends
 from collector.measure.target import Target
 
 #: Beyond the engine's own patience: the keeper needs a moment to end what is left and to say so.
@@ -159,8 +160,13 @@ class ProcessEngine:
             await self._keeper.wait()
             return await self.ended()
 
+    def owns(self, pid: int) -> bool | None:
+        return descends(pid, self._keeper.pid)
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
+
+    # A log that somebody removed must not keep the engine from being ended.
 
     def log_size(self) -> int:
         return size_of(self._log)

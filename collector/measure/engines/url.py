@@ -50,6 +50,9 @@ class UrlEngine:
     async def stop(self, patience_s: float) -> End:  # not ours to stop
         return End()
 
+    def owns(self, pid: int) -> bool | None:  # it may run anywhere
+        return None
+
     def telemetry(self) -> Telemetry:
         return Telemetry()
 

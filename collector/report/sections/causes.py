@@ -8,9 +8,10 @@ from typing import Any
 
 from collector.analysis.hypotheses import FLAT_BELOW, KV_FULL_PERCENT, RISES_FROM, Judged, judged
 from collector.analysis.pairing import NVLINK
+from collector.analysis.predicted import predicted
 from collector.analysis.printed_steps import printed_cases
 from collector.analysis.quantity import Quantity
-from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading
+from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading, moved
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Gap, Line, Point, Style, code
@@ -75,6 +76,8 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "main": lines[0] if lines else None,
         "lines": lines[:MOST_CASES],
         "left_out": len(lines[MOST_CASES:]),
+        "predicted": predicted(main.telling, study.profile) if main and main.telling else None,
+        "moved": moved(main) if main else None,
         "others": _of_other_models([one for one in lines if one.case in leads])[:MOST_OTHERS],
         "contrast": _named([contrast])[0] if contrast else None,
         "chart": _chart(_named(_charted(leads, contrast)), words),

@@ -24,21 +24,28 @@ from collector.analysis.drafters import (
     size_of,
 )
 from collector.analysis.figures import Figure
+from collector.analysis.needed import Needed, loses, needed
+from collector.analysis.pairing import SPECULATION
+from collector.analysis.planned import leading
 from collector.analysis.published import GENERAL
+from collector.analysis.schedule import is_pure
 from collector.analysis.study import Study
 from collector.analysis.under_load import ALIKE_WITHIN_PERCENT, Opposite, opposites
+from collector.analysis.waste import Waste, waste_of
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Line, Point, code, style
 from collector.report.prompt_words import prompt_word
 from collector.report.sections.parts.conditions import conditions
 from collector.report.sections.parts.names import LISTED, drafter_labels
-from collector.report.sections.parts.pair_labels import plain_label
+from collector.report.sections.parts.pair_labels import labels, plain_label
 from collector.report.tables import Label
 from collector.report.words import Words, plain
 
 PER_FORWARD = DISPLAYED["accepted_per_forward"]
 #: With more drafters than this a bar stands for all general prompts of a drafter, not for each of them.
 MOST_BY_PROMPT = 6
+#: Pairs in the table of what a step must yield.
+MOST_NEEDED = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,13 +56,14 @@ class Entry:
     label: Label
     drafter: Drafter
     size: Figure | None
+    waste: Waste | None
 
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return the drafters with what tells them apart, their extremes and their charts."""
     found = drafters(study)
     entries = [
-        Entry(code=code(place), label=label, drafter=one, size=size_of(study, one))
+        Entry(code=code(place), label=label, drafter=one, size=size_of(study, one), waste=waste_of(study, one))
         for place, (one, label) in enumerate(zip(found, drafter_labels(found), strict=True))
     ]
     lines = by_position(study, found)
@@ -70,6 +78,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "rare": [one for one in entries if any(line.drafter is one.drafter and line.ends_rare for line in lines)],
         "once": all(one.drafter.per_forward[name].n == 1 for one in pooled for name in one.drafter.general),
         "conditions": conditions(study, words),
+        "break_even": _break_even(study),
         "by_prompt": [_by_prompt(words, members) for members in _by_provenance(entries) if _drawn(members)],
         "by_position": [
             _by_position(words, members, own)
@@ -81,6 +90,13 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "RARE_BELOW_PERCENT": RARE_BELOW_PERCENT,
         "LISTED": LISTED,
     }
+
+
+def _break_even(study: Study) -> list[tuple[Label, Needed]]:
+    """Return what a step must yield, of one pair of each way of speculating that loses somewhere."""
+    pairs = leading(pair for pair in study.pairs(SPECULATION) if is_pure(pair) and loses(pair))
+    known = [found for pair in pairs if (found := needed(pair, study.rows))][:MOST_NEEDED]
+    return list(zip(labels([one.pair for one in known], left_out=("prompt_set",)), known, strict=True))
 
 
 def _pooled(entry: Entry) -> float:

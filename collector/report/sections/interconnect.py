@@ -20,6 +20,7 @@ from collector.analysis.interconnect import (
     without_ratio,
 )
 from collector.analysis.mixed import MIXED_FROM_PERCENT
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import NVLINK, OFF
 from collector.analysis.quantity import Quantity
 from collector.analysis.speculation import EVEN_WITHIN
@@ -67,6 +68,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     told = without_ratio(study, at) if at is not None else []
     return {
         "at": at,
+        "noise": noise_of(study),
         "entries": entries,
         "stages": sorted({point.concurrency for one in found for point in one.pair.measured}),
         "losing": [one for one in entries if one.link.point.ratio is not None and one.link.point.ratio < 1],

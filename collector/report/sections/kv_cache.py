@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from collector.analysis.kv_cache import OF_DTYPE, ROOM_BELOW_PERCENT, Effect, effects, plain, refused, without_ratio
 from collector.analysis.mixed import MIXED_FROM_PERCENT
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import KV_CACHE
 from collector.analysis.speculation import verdict
 from collector.analysis.study import Study
@@ -51,6 +52,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     gains = [one for one in main if one.outcome in ("gain", "no_loss")]
     return {
         "main": main,
+        "noise": noise_of(study),
         "others": others,
         "gaining": gains,
         "uniform": main[0].outcome if len({one.outcome for one in main}) == 1 else None,

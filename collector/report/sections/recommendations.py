@@ -7,12 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.analysis import acceptance, recommend, repeats
-from collector.analysis.batching import TTFT_TARGETS_S, Batching, Choice
+from collector.analysis import acceptance, noise, recommend, schedule
+from collector.analysis.batching import Batching, Choice
+from collector.analysis.latency import TTFT_TARGETS_S
+from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.core.speculative import WITHOUT_FORWARD
 from collector.report.sections.parts.conditions import conditions, spread_note
 from collector.report.sections.parts.pair_labels import labels, ordered
 from collector.report.tables import Label, label_of
@@ -21,6 +24,10 @@ from collector.report.words import Words
 PROMPTS = "prompt_set"
 #: With more models than this each one's advice is folded away; the table of all verdicts stays.
 OPEN_MODELS = 6
+#: Suggested schedules that are printed.
+MOST_SCHEDULES = 3
+#: What tells one setting of a model from another beside a schedule.
+SETTING = ("kv_cache_dtype", "prompt_set")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,18 +107,30 @@ class Card:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    noise, found = recommend.advice(study)
+    known, found = recommend.advice(study)
     shown = cards(study, found, words)
     return {
-        "noise": noise,
+        "noise": known,
         "cards": shown,
         "open": len(shown) <= OPEN_MODELS,
-        "rules": [rule.verdict for rule in recommend.RULES],
         "concurrencies": sorted({stage.concurrency for one in found if one.batching for stage in one.batching.stages}),
         "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
         "limits": limits(),
+        "scheduled": [(label_of(one.pair, SETTING), one) for one in schedule.measured(study)],
+        "suggested": _suggested(study),
+        "without_forward": WITHOUT_FORWARD,
     }
+
+
+def _suggested(study: Study) -> list[tuple[Label, schedule.Suggested]]:
+    """Return the schedules that nobody has measured, one of each way of speculating."""
+    found = {id(one.pair): one for one in schedule.suggestions(study)}
+    done = {(one.pair["model"], one.pair.speculation) for one in schedule.measured(study)}
+    pairs = [
+        pair for pair in leading(one.pair for one in found.values()) if (pair["model"], pair.speculation) not in done
+    ]
+    return [(label_of(pair, SETTING), found[id(pair)]) for pair in pairs[:MOST_SCHEDULES]]
 
 
 def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ...]:
@@ -123,11 +142,12 @@ def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ..
 def limits() -> dict[str, Any]:
     """Return the thresholds of the rules, by the names under which a page prints them."""
     return {
-        "analysis.repeats.LEAST_EFFECT": repeats.LEAST_EFFECT,
-        "analysis.repeats.NOISE_MULTIPLE": repeats.NOISE_MULTIPLE,
-        "analysis.repeats.UNKNOWN_ERROR": repeats.UNKNOWN_ERROR,
+        "analysis.noise.LEAST_EFFECT": noise.LEAST_EFFECT,
+        "analysis.noise.LEAST_REPEATS": noise.LEAST_REPEATS,
+        "analysis.noise.NOISE_MULTIPLE": noise.NOISE_MULTIPLE,
+        "analysis.noise.UNKNOWN_ERROR": noise.UNKNOWN_ERROR,
         "analysis.acceptance.ACCEPTS_NOTHING": acceptance.ACCEPTS_NOTHING,
-        "analysis.batching.TTFT_TARGETS_S": TTFT_TARGETS_S,
+        "analysis.latency.TTFT_TARGETS_S": TTFT_TARGETS_S,
     }
 
 

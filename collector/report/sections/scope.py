@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from collector.analysis.repeats import noise_of, repeat_error
+from collector.analysis.noise import noise_of
+from collector.analysis.proposals import proposals
 from collector.analysis.scope import Smallest, Unmeasured, left_open, smallest_effect
 from collector.analysis.study import Study
+from collector.report.proposal_words import label as pair_label
+from collector.report.proposal_words import minutes, reason
 from collector.report.sections.parts.conditions import conditions
 from collector.report.sections.parts.pair_labels import labels
 from collector.report.tables import Label
@@ -15,11 +18,13 @@ from collector.report.words import Words
 
 #: With more ways than this a follow-up names the concurrencies only.
 NAMED_BRACKETS = 6
+#: Measurements that the article proposes; `collector next` knows the others.
+MOST_PROPOSED = 3
 
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    noise = noise_of(repeat_error(study))
+    noise = noise_of(study)
     smallest = smallest_effect(study, noise)
     left = left_open(study)
     measured = Counter((row.configuration_id, row.concurrency, row.requests, row.prompt_set) for row in study.rows)
@@ -38,6 +43,10 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "brackets": (brackets := _brackets(left.brackets)),
         "named": sum(len(ways) for _, ways in brackets) <= NAMED_BRACKETS,
         "conditions": conditions(study, words),
+        "proposed": [
+            (pair_label(one), reason(one, words), minutes(one, words))
+            for one in (proposals(study, study.plans) if study.plans else [])[:MOST_PROPOSED]
+        ],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from collector.analysis.brackets import Bracket
 from collector.analysis.compared import RatioPoint
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION, Reason
 from collector.analysis.panels import Panel, panels
 from collector.analysis.speculation import EVEN_WITHIN, verdict
@@ -45,10 +46,6 @@ class PanelView:
             for one in line.brackets:
                 found.setdefault(one, []).append(line)
         return found
-
-    @property
-    def repeated(self) -> bool:
-        return any(point.low is not None for line in self.lines for point in line.pair.points)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +89,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     return {
         "panels": views,
         "uncompared": _alike(uncompared),
+        "noise": noise_of(study),
         "why": one_reason,
         "outcome": lambda name: outcome(name, words),
         "falling": _falling(study, main),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -67,4 +66,4 @@ class GpuHost:
         text = "".join(f"{key} {value}\n" for key, value in self._said.items() if value is not None)
         new = self._file.with_suffix(".new")
         new.write_text(text)
-        os.replace(new, self._file)
+        new.replace(self._file)

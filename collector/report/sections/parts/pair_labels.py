@@ -41,6 +41,11 @@ def plain_label(label: Label, words: Words, *, model: bool = True) -> str:
     """Return a label as plain text, for legends of charts and titles."""
     off = str(words.t("추측 끔", "speculation off"))
     way = off if label.off else label.speculation + ("" if label.k is None else f" k={label.k}")
-    names = {"kv_cache_dtype": "KV", "nvlink": "NVLink", "series": str(words.t("묶음", "series"))}
+    names = {
+        "schedule": str(words.t("배치별 k", "k by batch")),
+        "kv_cache_dtype": "KV",
+        "nvlink": "NVLink",
+        "series": str(words.t("묶음", "series")),
+    }
     varying = [f"{names[name]} {value}" if name in names else value for name, value in label.varying]
     return " · ".join([*([label.model] if model else []), way, *varying])

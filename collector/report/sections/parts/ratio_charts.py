@@ -17,7 +17,7 @@ from collector.report import chart
 from collector.report.chart import Axis, Chart, Even, Gap, Line, Point
 from collector.report.sections.parts.outcomes import outcome, rank, short_outcome
 from collector.report.sections.parts.pair_labels import plain_label
-from collector.report.tables import Label
+from collector.report.tables import ASKED, Label
 from collector.report.words import Words
 
 #: With more models than this a title counts them instead of naming them.
@@ -190,7 +190,8 @@ def throughput_chart(name: str, lines: Sequence[CodedPair], rows: Mapping[str, R
 
 def _side_line(one: CodedPair, side: Side, points: tuple[Point, ...], index: int, words: Words) -> Line:
     """Both sides of a pair share colour and marker; what is off is dashed."""
-    off = Label(model=one.label.model, speculation=OFF, k=None, varying=one.label.varying)
+    shared = tuple(item for item in one.label.varying if item[0] not in ASKED)
+    off = Label(model=one.label.model, speculation=OFF, k=None, varying=shared)
     look = chart.style(index)
     return Line(
         code=one.code if side == "on" else f"{one.code}0",

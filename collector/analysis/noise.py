@@ -1,0 +1,197 @@
+"""Which effects are larger than noise: the one judgement that advice, pages and `collector compare` share.
+
+Where both sides have LEAST_REPEATS or more, an interval decides: Student's t on the logarithm of the ratio, with a
+variance from its own repeats and from those of the whole campaign (moderated.py). The unit of repeat is the start of
+the engine: repeat i of one side is held against repeat i of the other where they were interleaved, so that a drift of
+the host falls out; else both sides scatter for themselves (Welch).
+
+Many effects are looked at, and the more there are the more look large by chance. Holm's step-down keeps the chance that
+a campaign shows any effect it does not have below ERROR_SHARE, however the effects depend on each other (many share
+their base): each is held to ERROR_SHARE ÷ the number of those that are not larger. Intervals have that level, so that
+one which leaves out 1 is the verdict. None is narrower than the effect's own repeats make it: one restless pair in a
+calm campaign is no finding.
+
+With fewer on a side there is no interval, and nothing is called significant: the effect must exceed the largest
+difference between repeats of the study some times over. Without any repeat the noise is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import exp, log, sqrt
+from statistics import variance
+from typing import Literal
+
+from scipy.special import stdtrit
+
+from collector.analysis.moderated import Common, Spread, common
+from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
+from collector.analysis.quantity import Quantity
+from collector.analysis.repeats import THROUGHPUT, RepeatError, repeat_error
+from collector.analysis.study import Study
+from collector.core.rows import Row
+
+#: In per cent. A smaller effect does not pay for a setting of its own, however well it was measured.
+LEAST_EFFECT = 2.0
+#: An effect of single measurements must exceed the largest difference between repeats so many times: a handful of
+#: repeats shows less than the true largest difference.
+NOISE_MULTIPLE = 2
+#: In per cent, where nothing was repeated: a little above the largest repeat error published for such a host (2.26).
+UNKNOWN_ERROR = 2.5
+#: Of campaigns in which nothing has an effect, at most 0.05 may show one. Half of that is given to the intervals; the
+#: other half covers what the model leaves out, such as noise that is not normal.
+ERROR_SHARE = 0.025
+#: The share of the interval that an effect's own repeats give for it alone: a little below 0.05, so that a campaign
+#: with one restless pair keeps the same promise.
+OWN_SHARE = 0.04
+
+#: Two repeats tell a difference, but next to nothing of a spread: their interval would hide a doubling.
+LEAST_REPEATS = 3
+
+#: larger than noise, within it, or unknown where nothing was repeated.
+Standing = Literal["larger", "within", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judgement:
+    """What a ratio is against noise.
+
+    `side` is what advice counts: 1 a gain, -1 a loss, 0 neither (within noise, or no larger than LEAST_EFFECT); where
+    the noise is unknown, by UNKNOWN_ERROR. `multiple` is its difference ÷ the largest difference between repeats.
+    """
+
+    standing: Standing
+    side: int
+    multiple: float | None  # None where nothing was repeated, or the repeats do not differ at all
+    interval: tuple[float, float] | None  # of the ratio; None with fewer than LEAST_REPEATS on a side
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Noise:
+    """The noise of a study, in one column. `effects`: among how many ERROR_SHARE is divided, by Holm."""
+
+    error: RepeatError | None
+    rows: Mapping[str, Row]
+    common: Common
+    effects: int
+    column: str = THROUGHPUT
+
+    @property
+    def percent(self) -> float:
+        """Return what an effect without repeats of its own must exceed, in per cent."""
+        return max(LEAST_EFFECT, NOISE_MULTIPLE * (self.error.most.value if self.error else UNKNOWN_ERROR))
+
+    @property
+    def intervals(self) -> bool:
+        """Return whether any effect has the repeats for an interval."""
+        return self.common.most > 0
+
+    def side(self, ratio: Quantity) -> int:
+        return self.judge(ratio).side
+
+    def judge(self, ratio: Quantity) -> Judgement:
+        """Hold a ratio, of rows or published, against the noise."""
+        percent = difference(ratio.value)
+        interval = self.interval(ratio)
+        standing: Standing
+        if interval is not None:
+            larger = not interval[0] <= 1 <= interval[1]
+            standing = "larger" if larger else "within"
+        else:
+            larger = percent > self.percent
+            standing = "unknown" if self.error is None else "larger" if larger else "within"
+        counts = larger and percent > LEAST_EFFECT
+        return Judgement(
+            standing=standing,
+            side=0 if not counts else 1 if ratio.value > 1 else -1,
+            multiple=percent / self.error.most.value if self.error and self.error.most.value else None,
+            interval=interval,
+        )
+
+    def interval(self, ratio: Quantity) -> tuple[float, float] | None:
+        """Return where the true ratio lies; None with too few repeats."""
+        over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
+        own = spread(over, under, self.column)
+        if own is None:
+            return None
+        squared, freedom = self.common.of(own)
+        together = student(1 - ERROR_SHARE / max(1, self.effects) / 2, freedom) * sqrt(squared / own.blocks)
+        alone = student(1 - OWN_SHARE / 2, own.freedom) * sqrt(own.variance / own.blocks)
+        middle, width = log(ratio.value), max(together, alone)
+        return exp(middle - width), exp(middle + width)
+
+
+def difference(ratio: float) -> float:
+    """Return the larger side over the smaller one, in per cent, as the repeat error is stated."""
+    return 100 * (max(ratio, 1 / ratio) - 1)
+
+
+def student(share: float, freedom: float) -> float:
+    """Return the quantile of Student's t."""
+    return float(stdtrit(freedom, share))
+
+
+def noise_of(study: Study) -> Noise:
+    """Return the noise of a study, its level made for all of its effects together."""
+    ratios = [
+        point.value
+        for factor in (SPECULATION, KV_CACHE, NVLINK)
+        for pair in study.pairs(factor)
+        for point in pair.measured
+        if point.value
+    ]
+    return noise_among(ratios, {row.row_id: row for row in study.rows}, repeat_error(study))
+
+
+def noise_among(
+    ratios: Iterable[Quantity], rows: Mapping[str, Row], error: RepeatError | None, column: str = THROUGHPUT
+) -> Noise:
+    """Return the noise of these ratios."""
+    known = list(ratios)
+    sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in known]
+    spreads = [found for over, under in sides if (found := spread(over, under, column))]
+    spreads.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
+    return _holm(Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column), known)
+
+
+def _holm(noise: Noise, ratios: Sequence[Quantity]) -> Noise:
+    """Divide the level among what is not larger at it, until that changes nothing (Holm's step-down)."""
+    every = noise.effects
+    while True:
+        found = (noise.interval(one) for one in ratios)
+        larger = sum(not ends[0] <= 1 <= ends[1] for ends in found if ends)
+        if noise.effects == every - larger:
+            return noise
+        noise = replace(noise, effects=every - larger)
+
+
+def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | None:
+    """Return how far the ratio of two sides scatters; None where a side has too few repeats."""
+    sides = [{row.repeat: log(getattr(row, column)) for row in side} for side in (over, under)]
+    if min(len(side) for side in sides) < LEAST_REPEATS:
+        return None
+    starts = _starts(over), _starts(under)
+    if interleaved(over, under):
+        blocks = sorted(sides[0][repeat] - sides[1][repeat] for repeat in sides[0])
+        return Spread(variance=variance(blocks), blocks=len(blocks), freedom=len(blocks) - 1, starts=starts)
+    each = [variance(sorted(side.values())) / len(side) for side in sides]
+    counts = [len(side) - 1 for side in sides]
+    total = sum(each)
+    welch = total**2 / sum(one**2 / count for one, count in zip(each, counts, strict=True)) if total else sum(counts)
+    blocks_alike = 2 / sum(1 / len(side) for side in sides)
+    return Spread(variance=total * blocks_alike, blocks=blocks_alike, freedom=welch, starts=starts)
+
+
+def interleaved(over: Sequence[Row], under: Sequence[Row]) -> bool:
+    """Return whether both sides have the same repeats, each finished on both before another began on either."""
+    repeats = {row.repeat for row in over}
+    if repeats != {row.repeat for row in under} or len({row.campaign for row in (*over, *under)}) > 1:
+        return False
+    times = sorted(sorted(row.measured_at for row in (*over, *under) if row.repeat == repeat) for repeat in repeats)
+    return all(before[-1] < after[0] for before, after in pairwise(times))
+
+
+def _starts(rows: Sequence[Row]) -> Hashable:
+    return frozenset((row.campaign, row.configuration_id) for row in rows)

@@ -1,0 +1,80 @@
+"""The settings of a study as files to paste, by path: a shell script, a compose file, a config file of vLLM each."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from collector.analysis.settings import Load, Setting
+from collector.core.rows import Row
+from collector.core.serving import BY_DIGEST, Serving, command_text, compose_text, config_text, variables
+
+COMMAND, COMPOSE, CONFIG = ".sh", ".compose.yaml", ".config.yaml"
+_KINDS: dict[str, Callable[[Serving, Iterable[str]], str]] = {
+    COMMAND: command_text,
+    COMPOSE: compose_text,
+    CONFIG: config_text,
+}
+_UNSAFE = re.compile(r"[^a-z0-9.-]+")
+
+
+def setting_files(found: Iterable[Load]) -> dict[str, str]:
+    """Return the text of each file. A configuration that several loads choose is one file that names them all."""
+    grouped: dict[str, list[tuple[Load, Setting]]] = defaultdict(list)
+    for load in found:
+        for one in load.settings:
+            grouped[path_of(one)].append((load, one))
+    return {
+        f"{path}{kind}": text(own[0][1].serving, [*_about(own), *_hints(own[0][1], kind)])
+        for path, own in sorted(grouped.items())
+        for kind, text in _KINDS.items()
+    }
+
+
+def path_of(setting: Setting) -> str:
+    """Return the path of a setting's files without what they end with: a folder for each model."""
+    return f"{_UNSAFE.sub('-', setting.row.model.lower()).strip('.-') or 'model'}/{setting.file}"
+
+
+def command_of(setting: Setting) -> str:
+    """Return what a page and the command line show of a setting."""
+    return command_text(setting.serving)
+
+
+def _about(own: list[tuple[Load, Setting]]) -> Iterator[str]:
+    """Yield where a file comes from and what it holds for."""
+    _, first = own[0]
+    row = first.row
+    yield f"{row.model}: campaign {row.campaign}, {row.provenance}, configuration {row.configuration_id}"
+    yield f"holds for {hardware(row)}, vLLM {row.engine_version}, weights {row.model_path}"
+    for load, one in own:
+        chosen = f"chosen for prompts {load['prompt_set']} at concurrency {_listed(one.concurrencies)}"
+        yield f"{chosen}; rows {' '.join(name for each in one.choices for name in each.throughput.ids)}"
+    if first.suggested:
+        yield "PREDICTION: this schedule was not measured; measure it before use (collector next)"
+    if first.limited:
+        yield f"max-num-seqs is lower than measured ({row.max_num_seqs}): it was not chosen at higher concurrency"
+    if row.provenance == "emulated":
+        yield "EMULATED: no hardware was measured"
+
+
+def _hints(setting: Setting, kind: str) -> Iterator[str]:
+    serving = setting.serving
+    if kind == CONFIG:
+        yield "vllm serve --config FILE"
+        for name, value in serving.environment:
+            yield f"needs the environment variable {name}={value}"
+        for name in variables(serving):
+            yield f"vLLM expands no variables in this file: put the value of ${{{name}}} in its place"
+    if kind == COMPOSE and BY_DIGEST not in serving.image:
+        yield "pin the image by its digest (IMAGE@sha256:...) to get the same one next year"
+
+
+def hardware(row: Row) -> str:
+    name = row.gpu_model or row.cpu_model or "unknown hardware"
+    return f"{row.gpu_count} x {name}" if row.gpu_model and row.gpu_count else name
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

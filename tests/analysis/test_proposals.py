@@ -1,0 +1,114 @@
+"""What to measure next: the same whatever the order of the rows, with costs from the campaign, into the same ids."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collector.analysis.proposals import KINDS, Proposal, proposals
+from collector.analysis.study import Study
+from collector.core.configuration import row_id
+from collector.core.follow_up import follow_up_plan
+from collector.core.plan import parse_plan
+from collector.core.speculative import SAMPLER, SCHEDULE
+from collector.report.build import read_campaign
+from collector.report.proposal_words import minutes, reason
+from collector.report.words import Words, plain
+
+DATA = Path(__file__).parents[2] / "data"
+
+
+def _study(name: str) -> Study:
+    return read_campaign(DATA / name)
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Proposal]:
+    study = _study("dual-3090")
+    return proposals(study, study.plans)
+
+
+def test_the_best_of_each_kind_comes_first(found: list[Proposal]) -> None:
+    assert tuple(one.kind for one in found[: len(KINDS)]) == KINDS
+
+
+def test_muses_bracket_is_halved_where_its_estimate_says_and_exaone_gets_real_text_under_load(
+    found: list[Proposal],
+) -> None:
+    first = {kind: next(one for one in found if one.kind == kind) for kind in KINDS}
+    bracket, withheld = first["bracket"], first["withheld"]
+    assert (bracket.pair["model"], bracket.bracket, bracket.concurrencies) == ("muse-glimmer-30b", (1, 8), (4, 5))
+    assert withheld.pair["model"] == "exaone-4.5-33b"
+    assert {cell.configuration.speculation for cell in withheld.cells} == {"off", "mtp"}
+    assert {cell.stage.concurrency for cell in withheld.cells} == {1, 32}
+    assert len(withheld.prompt_sets) == 4
+    assert {cell.configuration.speculation for cell in first["partner"].cells} == {"off"}
+    assert SCHEDULE in (first["schedule"].cells[0].configuration.speculative_config or "")
+    assert SAMPLER in (first["acceptance"].cells[0].configuration.speculative_config or "")
+    assert {cell.repeats for cell in first["repeat"].cells} == {3}
+
+
+def test_costs_come_from_the_campaigns_own_starts_and_windows(found: list[Proposal]) -> None:
+    assert {one.cost.source for one in found} == {"rows"}
+    bracket = next(one for one in found if one.kind == "bracket")
+    study = _study("dual-3090")
+    assert bracket.cost.starts == 2
+    starts = [row.start_s for row in study.rows if row.row_id in bracket.row_ids and row.start_s]
+    assert bracket.cost.seconds > 2 * min(starts), "two engine starts and four stages"
+    assert bracket.cost.seconds < 2 * max(starts) + 4 * 60
+
+
+def test_without_rows_to_go_by_the_cost_is_the_plans_estimate() -> None:
+    study = _study("dual-3090")
+    rows = tuple(replace(row, start_s=None) for row in study.rows)
+    told = proposals(replace(study, rows=rows), study.plans)
+    assert {one.cost.source for one in told} == {"both"}
+
+
+def test_proposals_and_their_plan_do_not_depend_on_the_order_of_rows() -> None:
+    study = _study("follow-up")
+    rows, failures = list(study.rows), list(study.failures)
+    stored = study.plan_text or ""
+    expected = proposals(study, study.plans)
+    for seed in range(2):
+        random.Random(seed).shuffle(rows)
+        again = replace(study, rows=tuple(rows), failures=tuple(failures))
+        told = proposals(again, study.plans)
+        assert [(one.kind, one.concurrencies, one.row_ids, one.cost) for one in told] == [
+            (one.kind, one.concurrencies, one.row_ids, one.cost) for one in expected
+        ]
+        assert follow_up_plan(stored, told[0].cells) == follow_up_plan(stored, expected[0].cells)
+
+
+@pytest.mark.parametrize("name", ["dual-3090", "follow-up", "schedule"])
+def test_every_proposal_is_a_plan_of_its_own_that_keeps_the_ids_of_known_configurations(name: str) -> None:
+    study = _study(name)
+    known = {row.configuration_id for row in study.rows}
+    for one in proposals(study, study.plans):
+        plan = parse_plan(follow_up_plan(study.plan_text or "", one.cells), "next.yaml")
+        assert (plan.campaign, plan.continues) == (name, study.plans[0].digest)
+        cells = {row_id(run.configuration, stage, run.repeat) for run in plan.runs for stage in run.stages}
+        assert cells - {row.row_id for row in study.rows}, "there is something left to measure"
+        changed = {run.configuration.configuration_id for run in plan.runs} - known
+        assert bool(changed) == (one.kind in ("schedule", "acceptance"))
+
+
+@pytest.mark.parametrize("language", ["ko", "en"])
+def test_each_reason_says_what_to_measure_in_both_languages(found: list[Proposal], language: str) -> None:
+    words = Words(language)
+    for one in found:
+        told = plain(reason(one, words))
+        assert all(str(at) in told for at in one.concurrencies)
+        assert "None" not in told
+        assert str(one.cost.starts) in plain(minutes(one, words))
+
+
+def test_rows_with_failed_checks_rest_under_no_proposal() -> None:
+    study = _study("dual-3090")
+    bad = {row.row_id for row in study.rows if row.concurrency == 8}
+    rows = tuple(replace(row, checks="client_bound") if row.row_id in bad else row for row in study.rows)
+    for one in proposals(replace(study, rows=rows), study.plans):
+        assert not bad & set(one.row_ids)

@@ -1,0 +1,81 @@
+"""Schedules: what ratios suggest, and what one that was run cost."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collector.analysis.break_even import Point
+from collector.analysis.schedule import best_k, measured, ratio_at, suggestions
+from collector.core.speculative import check_speculation, k_at, schedule_of
+from tests.analysis.arms import MTP, arm, pair_of, study_of
+
+TURNING = {1: 1.8, 4: 1.2, 8: 0.9, 32: 0.5}
+
+
+def _mtp(k: int, ranges: list[list[int]] | None = None) -> dict[str, object]:
+    config: dict[str, object] = {"method": "mtp", "num_speculative_tokens": k}
+    if ranges:
+        config["num_speculative_tokens_per_batch_size"] = ranges
+    return MTP | {"num_speculative_tokens": k, "speculative_config": json.dumps(config), "drafter": None}
+
+
+def _study(**curves: dict[int, float]):  # type: ignore[no-untyped-def]  # a Study
+    off = arm({at: 50.0 * at for at in next(iter(curves.values()))})
+    rows = [
+        row
+        for name, ratios in curves.items()
+        for row in arm({at: 50.0 * at * ratio for at, ratio in ratios.items()}, **_mtp(int(name.removeprefix("k"))))
+    ]
+    return study_of(*off, *rows)
+
+
+def test_a_pair_that_turns_suggests_its_k_below_the_break_even_and_none_above() -> None:
+    (found,) = suggestions(_study(k4=TURNING))
+    assert found.ranges == ((1, 6, 4), (7, 32, 0)), "1.2 at 4 and 0.9 at 8 cross 1 at 6.3"
+    assert json.loads(found.config)["num_speculative_tokens"] == 4
+    assert check_speculation(json.loads(found.config)) is None
+
+
+def test_of_several_k_each_is_taken_where_it_wins() -> None:
+    (found,) = suggestions(_study(k1={1: 1.3, 8: 1.2, 32: 0.9}, k4={1: 1.8, 8: 1.1, 32: 0.5}))
+    assert [k for _, _, k in found.ranges] == [4, 1, 0]
+    assert found.pair.num_speculative_tokens == 4, "the largest k is the number of speculative tokens"
+
+
+def test_what_gains_or_loses_everywhere_suggests_nothing() -> None:
+    assert suggestions(_study(k4={1: 1.8, 32: 1.1})) == []
+    assert suggestions(_study(k4={1: 0.8, 32: 0.7})) == []
+
+
+@given(st.dictionaries(st.sampled_from([1, 2, 4, 8, 16, 32]), st.floats(0.2, 3.0), min_size=2))
+def test_a_suggested_schedule_is_valid_and_says_the_best_k_at_every_batch_size(ratios: dict[int, float]) -> None:
+    curve = [Point(concurrency=at, ratio=ratio) for at, ratio in sorted(ratios.items())]
+    for found in suggestions(_study(k4=ratios)):
+        assert check_speculation(json.loads(found.config)) is None
+        assert schedule_of(found.config) == found.ranges
+        for batch in range(1, curve[-1].concurrency + 1):
+            at = ratio_at(curve, batch)
+            assert at is not None
+            if abs(at - 1) > 1e-9:
+                assert k_at(found.ranges, batch) == (4 if at > 1 else 0) == best_k({4: curve}, batch)
+
+
+def test_a_schedule_that_ran_stands_beside_both_pure_settings_and_tells_what_k_0_costs() -> None:
+    scheduled = arm({1: 88.0, 4: 230.0, 8: 360.0, 32: 1500.0}, **_mtp(4, [[1, 6, 4], [7, 32, 0]]))
+    study = _study(k4=TURNING)
+    (found,) = measured(study_of(*study.rows, *scheduled))
+    assert [(one.concurrency, one.k) for one in found.stages] == [(1, 4), (4, 4), (8, 0), (32, 0)]
+    assert [one.concurrency for one in found.idle] == [8, 32]
+    assert [round(one.over_off.value, 3) for one in found.idle if one.over_off] == [0.9, 0.938]
+    assert [round(one.over_on.value, 3) for one in found.stages if one.over_on] == [0.978, 0.958, 1.0, 1.875]
+    assert found.worst
+    assert round(found.worst.value, 3) == 0.9
+
+
+def test_a_measured_schedule_is_no_reason_to_suggest_another_and_no_pure_pair() -> None:
+    rows = pair_of(TURNING)
+    scheduled = arm({1: 88.0, 32: 1500.0}, **_mtp(4, [[1, 6, 4], [7, 32, 0]]))
+    assert len(suggestions(study_of(*rows, *scheduled))) == 1

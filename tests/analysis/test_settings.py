@@ -1,0 +1,200 @@
+"""What to paste for a load, how sure a verdict is, and what would overturn it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collector.analysis.doubts import Basis, confidence, doubts
+from collector.analysis.noise import noise_of
+from collector.analysis.recommend import Judged, advice
+from collector.analysis.settings import Load, loads, withheld
+from collector.analysis.study import Study
+from collector.core.rows import Row
+from collector.core.speculative import SCHEDULE, check_speculation
+from collector.report.build import read_campaign
+from tests.analysis.arms import MTP, arm, pair_of, study_of
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+
+
+def only(*rows: Row, target: float | None = None) -> Load:
+    study = study_of(*rows)
+    (load,) = loads(study, noise_of(study), ttft_p95_s=target)
+    return load
+
+
+def limits(load: Load) -> list[tuple[str, tuple[int, ...], str | None]]:
+    return [(one.row.speculation, one.concurrencies, one.serving.option("max-num-seqs")) for one in load.settings]
+
+
+def test_what_turns_is_two_settings_and_the_lower_one_may_not_get_higher() -> None:
+    load = only(*pair_of({1: 1.7, 8: 0.7, 32: 0.4}))
+    assert limits(load)[:2] == [("mtp", (1,), "1"), ("off", (8, 32), "32")]
+    assert [one.limited for one in load.settings] == [True, False, False]
+
+
+def test_where_the_sign_changes_a_schedule_stands_beside_them_marked_as_a_prediction() -> None:
+    load = only(*pair_of({1: 1.7, 8: 0.7, 32: 0.4}))
+    scheduled = load.settings[-1]
+    config = json.loads(scheduled.serving.option("speculative-config") or "")
+    assert check_speculation(config) is None
+    assert config[SCHEDULE][0][2] == 4
+    assert config[SCHEDULE][-1][1:] == [32, 0]
+    assert scheduled.suggested is not None
+    assert scheduled.serving.option("max-num-seqs") == "32"
+    assert len({one.file for one in load.settings}) == 3
+
+
+def test_a_schedule_that_was_measured_is_no_prediction_any_more() -> None:
+    rows = pair_of({1: 1.7, 8: 0.7, 32: 0.4})
+    config = only(*rows).settings[-1].serving.option("speculative-config")
+    run = [
+        replace(row, row_id=f"{row.row_id}s", configuration_id="scheduled", speculative_config=config)
+        for row in rows
+        if row.speculation != "off"
+    ]
+    assert [one for one in only(*rows, *run).settings if one.suggested] == []
+
+
+@pytest.mark.parametrize("ratios", [{1: 1.7, 8: 1.3}, {1: 0.7, 8: 0.5}])
+def test_what_never_turns_has_one_setting_and_no_schedule(ratios: dict[int, float]) -> None:
+    (one,) = only(*pair_of(ratios)).settings
+    assert (one.limited, one.suggested, one.concurrencies) == (False, None, (1, 8))
+
+
+def test_a_configuration_without_another_is_withheld() -> None:
+    load = only(*arm({1: 60.0, 8: 300.0}))
+    assert (load.settings, load.missing) == ((), "alone")
+
+
+def test_rows_that_failed_a_check_are_set_to_nothing() -> None:
+    assert loads(study_of(*arm({1: 60.0}, checks="throttled")), noise_of(study_of())) == ()
+
+
+def test_emulated_and_measured_rows_are_two_loads() -> None:
+    rows = [*pair_of({1: 1.5}), *pair_of({1: 0.5}, provenance="emulated", series="e")]
+    found = loads(study_of(*rows), noise_of(study_of()))
+    assert {one["provenance"] for one in found} == {"measured", "emulated"}
+    for one in found:
+        assert {each.row.provenance for each in one.settings} == {one["provenance"]}
+
+
+def timed(buckets: dict[int, tuple[float, float]], rows: list[Row]) -> list[Row]:
+    return [
+        replace(row, ttft_p95_low_s=buckets[row.concurrency][0], ttft_p95_high_s=buckets[row.concurrency][1])
+        for row in rows
+    ]
+
+
+def test_a_target_for_ttft_gives_the_most_throughput_within_it() -> None:
+    slow = timed({1: (0.1, 0.25), 8: (2.5, 5)}, arm({1: 90.0, 8: 700.0}, **MTP))
+    quick = timed({1: (0.1, 0.25), 8: (0.5, 1)}, arm({1: 50.0, 8: 400.0}))
+    (one,) = only(*slow, *quick, target=1).settings
+    assert (one.row.speculation, one.concurrencies, one.serving.option("max-num-seqs")) == ("off", (8,), "8")
+    (one,) = only(*slow, *quick, target=5).settings
+    assert one.row.speculation == "mtp"
+
+
+@pytest.mark.parametrize(("target", "missing"), [(0.05, "too_slow"), (0.2, "undecided")])
+def test_a_target_that_nothing_is_sure_to_meet_is_withheld(target: float, missing: str) -> None:
+    rows = timed({1: (0.1, 0.25)}, pair_of({1: 1.2}))
+    assert only(*rows, target=target).missing == missing
+    assert only(*pair_of({1: 1.2}), target=target).missing == "no_p95"
+
+
+# --- how sure, and what would overturn it ---------------------------------------------------------------------
+
+
+def judged(*rows: Row, **changes: Any) -> tuple[Study, Judged]:
+    study = study_of(*rows, **changes)
+    _, (found,) = advice(study)
+    return study, found.speculation[0]
+
+
+def basis(*rows: Row) -> Basis:
+    study, one = judged(*rows)
+    return confidence(one, noise_of(study)).basis
+
+
+def again(rows: list[Row]) -> list[Row]:
+    """Return two more repeats of these rows."""
+    return [
+        replace(
+            row,
+            row_id=f"{row.row_id}{repeat}",
+            repeat=repeat,
+            system_throughput_tok_s=(1 + repeat / 1000) * (row.system_throughput_tok_s or 0.0),
+        )
+        for repeat in (2, 3)
+        for row in rows
+    ]
+
+
+def test_confidence_says_how_often_it_was_measured() -> None:
+    rows = pair_of({1: 1.7, 8: 1.4})
+    assert basis(*rows) == "unknown"
+    assert basis(*rows, *again(rows)) == "repeated"
+    assert basis(*rows, *again([row for row in rows if row.concurrency == 1])) == "partly"
+
+
+def test_the_effect_nearest_to_noise_is_named() -> None:
+    study, one = judged(*pair_of({1: 1.7, 8: 1.1, 32: 1.01}))
+    found = confidence(one, noise_of(study))
+    assert found.weakest is not None
+    assert found.weakest.concurrency == 8  # at 32 it is within noise and decides nothing
+
+
+def kinds(*rows: Row) -> dict[str, tuple[int, ...]]:
+    study, one = judged(*rows)
+    return {doubt.kind: doubt.at for doubt in doubts(study, one, noise_of(study))}
+
+
+def test_what_turns_may_turn_elsewhere_in_between() -> None:
+    assert kinds(*pair_of({1: 1.7, 8: 0.7}))["between"] == (1, 8)
+
+
+def test_a_gain_may_end_above_and_a_loss_below_what_was_measured() -> None:
+    assert kinds(*pair_of({1: 1.7, 8: 1.4}))["above"] == (8,)
+    assert kinds(*pair_of({4: 0.7, 8: 0.6}))["below"] == (4,)
+    assert "below" not in kinds(*pair_of({1: 0.7, 8: 0.6}))
+
+
+def test_emulated_rows_are_doubted_for_it_and_measured_ones_are_not() -> None:
+    assert "emulated" in kinds(*pair_of({1: 1.7}, provenance="emulated"))
+    assert "emulated" not in kinds(*pair_of({1: 1.7}))
+
+
+def test_a_gain_is_lost_below_a_yield_that_is_lower_than_the_measured_one_and_a_loss_the_other_way_round() -> None:
+    study, one = judged(*pair_of({1: 1.7, 8: 0.7}))
+    found = {doubt.kind: doubt for doubt in doubts(study, one, noise_of(study))}
+    for doubt, sign in ((found["yields_less"], 1), (found["yields_more"], -1)):
+        bound, now = doubt.bound, doubt.now
+        assert bound is not None
+        assert now is not None
+        assert sign * (now.value - bound.value) > 0
+
+
+def test_a_withheld_verdict_names_the_missing_measurement_and_its_load_says_so() -> None:
+    rows = pair_of({1: 0.9, 8: 0.7}, tokens_per_step=1.0)
+    assert "unproved" in kinds(*rows)
+    study, _ = judged(*rows)
+    noise, found = advice(study)
+    (load,) = loads(study, noise)
+    assert [one.pair.speculation for one in withheld(load, found)] == ["mtp"]
+    assert [one.row.speculation for one in load.settings] == ["off"]
+
+
+def test_the_stored_campaigns_give_the_settings_of_the_article() -> None:
+    """Muse: drafting for one request, none under load; Gemma: drafting throughout; EXAONE: withheld."""
+    study = read_campaign(DATA / "dual-3090")
+    noise, found = advice(study)
+    known = {one.model: one for one in loads(study, noise) if one["prompt_set"] == "synthetic"}
+    assert [one[:2] for one in limits(known["muse-glimmer-30b"])[:2]] == [("dflash", (1,)), ("off", (8, 16, 32))]
+    assert [one[:2] for one in limits(known["gemma-4-31b"])] == [("mtp", (1, 8, 16, 32))]
+    assert withheld(known["exaone-4.5-33b"], found)
+    assert not withheld(known["gemma-4-31b"], found)

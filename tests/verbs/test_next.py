@@ -1,0 +1,171 @@
+"""`collector next`, and what `sweep` makes of its plan: the same campaign, more rows, the same ids."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from collector.cli import main
+from collector.core.configuration import row_id
+from collector.core.plan import parse_plan
+
+ROOT = Path(__file__).parents[2]
+PLAN = """\
+plan: 1
+campaign: muse
+engine: {kind: emulated, version: 0.27.0}
+models:
+  muse-glimmer-30b: {path: org/muse, drafter: org/muse-dflash}
+speculation:
+  dflash-15: {method: dflash, model: "{drafter}", num_speculative_tokens: 15}
+defaults: {tensor_parallel: 2, max_model_len: 16384, max_num_seqs: 32, nvlink: on, kv_cache_dtype: fp8_e5m2}
+matrix: {model: muse-glimmer-30b, speculation: [off, dflash-15]}
+stages: {concurrency: {1: 8, 8: 32, 32: 64}, prompt_tokens: 655}
+"""
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "rows.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("next")
+    (folder / "muse.yaml").write_text(PLAN)
+    assert main(["sweep", str(folder / "muse.yaml"), "--out", str(folder / "data")]) == 0
+    return folder
+
+
+@pytest.fixture
+def campaign(swept: Path, tmp_path: Path) -> Path:
+    shutil.copytree(swept / "data", tmp_path / "data")
+    return tmp_path / "data" / "muse"
+
+
+def test_its_plan_is_swept_into_the_same_campaign(campaign: Path, tmp_path: Path) -> None:
+    plan, data = tmp_path / "next.yaml", str(campaign.parent)
+    before = _rows(campaign)
+    assert main(["next", "muse", "--data", data, "--out", str(plan), "--most", "6"]) == 0
+    assert main(["sweep", str(plan), "--out", data]) == 0
+    after = _rows(campaign)
+    asked = parse_plan(plan.read_text(), "next.yaml")
+    assert after[: len(before)] == before, "rows are added, none is changed"
+    assert len(after) > len(before)
+    assert {row["plan_digest"] for row in after} == {before[0]["plan_digest"], asked.digest}
+    assert (campaign / "plan.yaml").read_text() == PLAN
+    assert (campaign / f"plan-{asked.digest}.yaml").read_text() == plan.read_text()
+    pure = {row["configuration_id"] for row in after if "batch_size" not in row["speculative_config"]}
+    assert {row["configuration_id"] for row in before} < pure, "old ids stay; synthetic acceptance has one of its own"
+    assert main(["check", str(campaign)]) == 0
+    assert main(["status", str(campaign)]) == 0
+    # With the acceptance asked for it nearly breaks even, and the schedule ran at every concurrency.
+    synthetic = next(row for row in after if "synthetic_acceptance" in row["speculative_config"])
+    off = next(row for row in after if row["speculation"] == "off" and row["concurrency"] == synthetic["concurrency"])
+    ratio = float(synthetic["system_throughput_tok_s"]) / float(off["system_throughput_tok_s"])
+    assert 0.85 < ratio < 1.02, "the acceptance needed is a lower bound, and a near one"
+    assert sorted({int(row["concurrency"]) for row in after if "batch_size" in row["speculative_config"]}) == [1, 8, 32]
+    # Both plans go on where they stopped: nothing is measured twice.
+    for one in (plan, campaign / "plan.yaml"):
+        assert main(["sweep", str(one), "--out", data]) == 0
+    assert _rows(campaign) == after
+    # What is proposed next no longer holds what was just measured.
+    again = tmp_path / "again.yaml"
+    assert main(["next", "muse", "--data", data, "--out", str(again), "--most", "6"]) == 0
+    if again.exists():
+        assert parse_plan(again.read_text(), "again.yaml").continues == asked.continues
+
+
+def test_a_program_gets_the_rows_the_cost_and_the_cells(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["next", str(campaign), "--json", "--most", "1"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["concurrencies"], told["cost_from"]) == ("bracket", [4, 5], "rows")
+    assert set(told["rows"]) <= {row["row_id"] for row in _rows(campaign)}
+    assert len(told["cells"]) == 4
+    assert told["cost_s"] > 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["next", "nowhere"], "no campaign there"),
+        (["next", str(ROOT / "data" / "published")], "figures that others printed"),
+        (["next", "dual-3090", "--data", str(ROOT / "data"), "--most", "0"], "expected 1 or more"),
+        (["next", "dual-3090", "--data", str(ROOT / "data"), "--out", "/nowhere/x.yaml"], "cannot be written"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_with_the_fix(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_only_a_plan_that_continues_this_very_campaign_is_added_to_it(
+    campaign: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "other.yaml"
+    digest = parse_plan(PLAN, "p").digest
+    told = {
+        PLAN.replace("32: 64", "16: 48"): f"`continues: {digest}`",
+        PLAN + "continues: 0123456789ab\n": f"its plan's digest is {digest}",
+        PLAN + "continues: nonsense\n": "continues",
+    }
+    for text, said in told.items():
+        plan.write_text(text)
+        assert main(["sweep", str(plan), "--out", str(campaign.parent)]) == 2
+        assert said in capsys.readouterr().err
+    plan.write_text(PLAN + f"continues: {digest}\n")
+    assert main(["sweep", str(plan), "--out", str(tmp_path / "elsewhere")]) == 2
+    assert "there is no campaign yet" in capsys.readouterr().err
+    assert len(_rows(campaign)) == 6
+
+
+def test_sweeping_until_the_break_even_narrows_muse_to_one_step_with_at_most_four_more(
+    swept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "data"
+    shutil.copytree(swept / "data", out)
+    command = ["sweep", str(swept / "muse.yaml"), "--out", str(out), "--until", "break-even"]
+    assert main(command) == 0
+    rows = _rows(out / "muse")
+    speed = {(row["speculation"], int(row["concurrency"])): float(row["system_throughput_tok_s"]) for row in rows}
+    stages = sorted({at for _, at in speed})
+    ratios = {at: speed["dflash", at] / speed["off", at] for at in stages}
+    (turn,) = [at for at, later in pairwise(stages) if ratios[at] > 1 > ratios[later]]
+    assert stages[stages.index(turn) + 1] == turn + 1, f"one step wide: {ratios}"
+    assert len(set(stages) - {1, 8, 32}) <= 4
+    events = [json.loads(line) for line in (out / "muse" / "journal.jsonl").read_text().splitlines()]
+    added = [event for event in events if event["event"] == "stages_added"]
+    assert sorted(at for event in added for at in event["concurrencies"]) == sorted(set(stages) - {1, 8, 32})
+    assert all(set(event["because"]) <= {row["row_id"] for row in rows} for event in added)
+    # The same ids as if the plan had listed them, and nothing more to do.
+    seen = dict.fromkeys(f"{row['concurrency']}: {row['requests']}" for row in rows)
+    listed = PLAN.replace("{1: 8, 8: 32, 32: 64}", "{" + ", ".join(seen) + "}")
+    plan = parse_plan(listed, "p")
+    assert {row["row_id"] for row in rows} == {
+        row_id(run.configuration, stage, 1) for run in plan.runs for stage in run.stages
+    }
+    capsys.readouterr()
+    assert main(command) == 0
+    assert _rows(out / "muse") == rows
+    assert "done: 6 of 6 rows" in capsys.readouterr().out
+
+
+def test_a_sweep_until_the_break_even_that_was_interrupted_goes_on_with_the_same_stages(
+    swept: Path, tmp_path: Path
+) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for one in (whole, cut):
+        shutil.copytree(swept / "data", one)
+        assert main(["sweep", str(swept / "muse.yaml"), "--out", str(one), "--until", "break-even"]) == 0
+    table = cut / "muse" / "rows.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(lines[:9]))  # header, six rows of the plan, and what one side got first
+    assert main(["sweep", str(swept / "muse.yaml"), "--out", str(cut), "--until", "break-even"]) == 0
+    assert {row["row_id"] for row in _rows(cut / "muse")} == {row["row_id"] for row in _rows(whole / "muse")}
