@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collector.core.codec import cells_of, from_csv
-from collector.core.configuration import Plan, plan_digest
+from collector.core.configuration import Plan
 from collector.core.errors import DataError, UserError
 from collector.core.failures import CATEGORIES, PHASES
 from collector.core.plan import parse_plan
@@ -125,19 +125,19 @@ def _word_problems(folder: Path, rows: list[Row], failures: list[Failure]) -> It
 
 def _origin_problems(folder: Path, rows: list[Row]) -> Iterator[str]:
     """Hold the rows against the plans and the host beside them."""
-    plan, host = folder / "plan.yaml", folder / "host.json"
+    path = folder / "host.json"
     try:
-        digests = {plan_digest(one.read_text(encoding="utf-8")) for one in (plan, *folder.glob("plan-*.yaml"))}
-        host_id = stored_host(host).get("host_id")
-    except (OSError, ValueError, DataError) as error:
+        digests = {plan.digest for plan in read_plans(folder)}
+        host_id = stored_host(path).get("host_id")
+    except (OSError, UserError) as error:
         yield f"{folder}: plan or host cannot be read: {error}"
         return
-    for what, path, others in (
-        ("plan", plan, [row.row_id for row in rows if row.plan_digest not in digests]),
-        ("host", host, [row.row_id for row in rows if row.host_id != host_id]),
+    for what, others in (
+        ("plan than plan.yaml", [row.row_id for row in rows if row.plan_digest not in digests]),
+        ("host than host.json", [row.row_id for row in rows if row.host_id != host_id]),
     ):
         if others:
-            yield f"{folder / 'rows.csv'}: {len(others)} rows come from another {what} than {path.name}: {others[0]} …"
+            yield f"{folder / 'rows.csv'}: {len(others)} rows come from another {what}: {others[0]} …"
 
 
 def _descriptor_problems(folder: Path) -> Iterator[str]:

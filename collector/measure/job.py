@@ -49,6 +49,8 @@ class Job:
     retry_failed: bool = False
     bay: Bay | None = None  # the host's GPUs; None where there are none, or none that the engines use
     signals: Signals = field(default_factory=Signals)
+    #: Configuration and repeat of what failed in this call: another round of it does not try them again.
+    failed: set[tuple[str, int]] = field(default_factory=set)
 
     def provenance(self, ready: Ready | None, log: str) -> str:
         """Return what a row is. The embedded engine may also be reached over a port: then it says so itself.

@@ -109,12 +109,14 @@ def _copy(engine: subprocess.Popen[bytes], write: Callable[[bytes], object]) -> 
 
 def _obey(engine: subprocess.Popen[bytes]) -> None:
     """Wait for `stop SECONDS`, or for the end of input, which means that collector is gone."""
-    deadline = time.monotonic() + _patience()
+    patience = _patience()
+    deadline = time.monotonic() + patience
     with contextlib.suppress(ProcessLookupError):
         os.kill(engine.pid, signal.SIGTERM)
     while time.monotonic() < deadline and engine.poll() is None:
         if select.select([sys.stdin], [], [], POLL_S)[0]:
-            deadline = min(deadline, time.monotonic() + _patience())  # asked again, or collector has gone meanwhile
+            patience = _patience()  # asked again, or collector has gone meanwhile
+            deadline = min(deadline, time.monotonic() + patience)
             time.sleep(POLL_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(engine.pid, signal.SIGKILL)

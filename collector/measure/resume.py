@@ -15,6 +15,7 @@ from collector.core.due import HOST_DOWN, due
 from collector.core.failures import diagnose
 from collector.core.rows import Failure
 from collector.measure import telling
+from collector.measure.campaign import read_plans
 from collector.measure.clock import stamp
 from collector.measure.engines.interface import End
 from collector.measure.failed import MeasurementError
@@ -81,7 +82,8 @@ def put_aside(log: Path) -> None:
 def record_host_down(job: Job, past: Sequence[Attempt]) -> None:
     """Record the attempt in which the host went down, if one did."""
     down = host_went_down(past, job.journal.boot_id)
-    run = next((one for one in job.plan.runs if down and _is_of(down, one)), None)
+    plans = (job.plan, *read_plans(job.store.folder)) if down else ()  # the campaign may be continued by another plan
+    run = next((run for plan in plans for run in plan.runs if down and _is_of(down, run)), None)
     if down is None or run is None:
         return
     log = job.log(run, down.number)

@@ -53,7 +53,7 @@ async def sweep(job: Job) -> None:
         title = f"[{number}/{total}] {telling.run(run)}"
         if held_back:
             job.tell(f"{title}: left out, {held_back}; --retry-failed tries it")
-        if stages:
+        if stages and (run.configuration.configuration_id, run.repeat) not in job.failed:
             job.tell(title)
             await _measure_run(job, run, stages, resume.number_of(job, run, past))
     job.journal.note(journal.SWEEP_FINISHED)
@@ -89,6 +89,7 @@ async def _measure_run(job: Job, run: Run, stages: tuple[Stage, ...], number: in
             end = await _stop(job, engine)
     if error:
         failure = _record_failure(job, attempt, error, engine, end, stopped_at)
+        job.failed.add((failure.configuration_id, failure.repeat))
         facts = {"attempt": number, "category": failure.category}
         job.journal.note(journal.FAILED, **attempt.identity, **facts, **job.moment())
     else:

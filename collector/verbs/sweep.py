@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             salt=setting.salt,
             tell=tell,
             retry_failed=args.retry_failed,
-            bay=open_bay(kind_name, setting.clock, console.print),
+            bay=open_bay(kind_name, setting.clock, tell),
         )
         try:
             if args.remeasure:

@@ -41,6 +41,14 @@ def test_a_second_signal_kills_an_engine_that_takes_its_time(tmp_path: Path) -> 
     assert bench.failures() == []
 
 
+def test_an_engine_has_its_time_to_end_however_long_it_ran(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, with_limits(PLAN, PATIENT | {"stop_s": 1.5}), FAKE_START_S="2")
+    bench.sweep(timeout=120)
+    ends = [json.loads(line)["exit_code"] for line in bench.journal().splitlines() if "engine_ended" in line]
+    assert len(ends) == 2
+    assert 137 not in ends, "killed, though it would have ended by itself"
+
+
 def test_a_sweep_goes_on_when_nobody_reads_its_output(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     with bench.sweeping() as process:
