@@ -53,6 +53,8 @@ Gpus = Annotated[
 Volume = Annotated[str, AfterValidator(volume)]
 #: Bytes, with a unit as docker takes it.
 Size = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")]
+#: Home of the user in vLLM's own images.
+CONTAINER_HOME = "/root"
 #: A single value may stand where a list may.
 OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 
@@ -65,7 +67,7 @@ class Part(BaseModel):
 
 def _caches() -> list[str]:
     """Return the folders in which vLLM keeps what it has downloaded and compiled: made anew, they cost minutes."""
-    return [f"${{HOME}}/.cache/{name}:/root/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
+    return [f"${{HOME}}/.cache/{name}:{CONTAINER_HOME}/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
 
 
 class Container(Part):

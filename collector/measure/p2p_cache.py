@@ -12,10 +12,9 @@ from pathlib import Path
 
 from collector.core.configuration import Configuration
 from collector.core.doctor.facts import P2pCache
+from collector.core.plan_schema import CONTAINER_HOME
 from collector.measure.failed import MeasurementError
 
-#: Home of the user in vLLM's own images.
-CONTAINER_HOME = "/root"
 PATTERN = "gpu_p2p_access_cache_for_*.json"
 
 

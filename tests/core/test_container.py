@@ -12,6 +12,7 @@ from collector.core.configuration import Plan
 from collector.core.container import EVERYWHERE, PORT, Mount, container_spec, shown_run
 from collector.core.errors import PlanError
 from collector.core.plan import parse_plan
+from collector.core.plan_schema import CONTAINER_HOME
 
 PLAN = """\
 plan: 1
@@ -40,7 +41,7 @@ def spec_of(container: str = "{}", **changes: Any) -> Any:
 def test_without_a_word_a_container_gets_all_gpus_the_caches_and_the_models_folder_for_reading() -> None:
     spec = spec_of()
     assert (spec.gpus, spec.ipc, spec.shm_size, spec.memory, spec.program) == ("all", "host", None, None, ("vllm",))
-    caches = [Mount(source=f"/home/me/.cache/{name}", target=f"/root/.cache/{name}", read_only=False)
+    caches = [Mount(source=f"/home/me/.cache/{name}", target=f"{CONTAINER_HOME}/.cache/{name}", read_only=False)
               for name in ("huggingface", "vllm", "flashinfer")]  # fmt: skip
     assert [*spec.mounts] == [*caches, Mount(source="/disk/models/m", target="/disk/models/m", read_only=True)]
 

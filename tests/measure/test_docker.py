@@ -44,7 +44,7 @@ def test_a_sweep_in_containers_leaves_rows_and_a_log_and_no_container(
 def test_a_container_is_made_as_the_plan_says(tmp_path: Path, engine: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
     models, cache = tmp_path / "models", tmp_path / "cache"
     models.mkdir()
-    wish = f"{{gpus: [0, GPU-1], shm_size: 2g, memory: 9g, volumes: ['{cache}:/root/.cache', 'named:/data:ro']}}"
+    wish = f"{{gpus: [0, GPU-1], shm_size: 2g, memory: 9g, volumes: ['{cache}:/home/me/.cache', 'named:/data:ro']}}"
     plan = DOCKER_PLAN.replace(OURS, f"  container: {wish}\n").replace('path: "${MODEL}"', f"path: {models}/m")
     (models / "m").mkdir()
     bench = bench_of(
@@ -62,7 +62,7 @@ def test_a_container_is_made_as_the_plan_says(tmp_path: Path, engine: Daemon, mo
         9 << 30,
     )
     assert [(one["Type"], one["Source"], one["Target"], one["ReadOnly"]) for one in host["Mounts"]] == [
-        ("bind", str(cache), "/root/.cache", False),
+        ("bind", str(cache), "/home/me/.cache", False),
         ("volume", "named", "/data", True),
         ("bind", f"{models}/m", f"{models}/m", True),
     ]

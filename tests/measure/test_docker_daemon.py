@@ -139,8 +139,9 @@ def test_a_killed_sweep_leaves_a_container_that_the_next_one_removes_and_no_othe
     assert [one.running for one in foreign] == [True, True]
     assert [*engine.containers.values()] == foreign
     assert [row["concurrency"] for row in bench.rows()] == ["1", "4"]
-    logs = sorted(one.name[-6:] for one in bench.campaign.glob("logs/*.log"))
-    assert logs == ["a1.log", "a2.log"]
+    cut, whole = sorted(bench.campaign.glob("logs/*.log"))
+    assert (cut.name.partition("-")[2], whole.name.partition("-")[2]) == ("r1-a1-cut1.log", "r1-a1.log")
+    assert "Application startup complete." in cut.read_text()
 
 
 def test_an_interrupted_sweep_ends_and_removes_its_container(tmp_path: Path, engine: Daemon) -> None:

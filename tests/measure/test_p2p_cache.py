@@ -11,6 +11,7 @@ import pytest
 
 from collector.core.configuration import Configuration
 from collector.core.plan import parse_plan
+from collector.core.plan_schema import CONTAINER_HOME
 from collector.measure import p2p_cache
 from collector.measure.failed import MeasurementError
 from tests.measure.sweeping import PLAN, Bench
@@ -53,7 +54,7 @@ def test_a_container_s_cache_is_found_through_its_volumes(inside: str, volumes: 
 
 
 def test_a_container_s_cache_follows_the_container_s_own_environment() -> None:
-    folders = [("/h/vllm", f"{p2p_cache.CONTAINER_HOME}/.cache/vllm"), ("/h/big", "/big")]
+    folders = [("/h/vllm", f"{CONTAINER_HOME}/.cache/vllm"), ("/h/big", "/big")]
     assert p2p_cache.container_root({}, folders) == Path("/h/vllm")
     assert p2p_cache.container_root({"VLLM_CACHE_ROOT": "/big/v"}, folders) == Path("/h/big/v")
     assert p2p_cache.container_root({"XDG_CACHE_HOME": "/elsewhere"}, folders) is None
