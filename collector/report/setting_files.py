@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
@@ -16,7 +15,6 @@ _KINDS: dict[str, Callable[[Serving, Iterable[str]], str]] = {
     COMPOSE: compose_text,
     CONFIG: config_text,
 }
-_UNSAFE = re.compile(r"[^a-z0-9.-]+")
 
 
 def setting_files(found: Iterable[Load]) -> dict[str, str]:
@@ -33,8 +31,8 @@ def setting_files(found: Iterable[Load]) -> dict[str, str]:
 
 
 def path_of(setting: Setting) -> str:
-    """Return the path of a setting's files without what they end with: a folder for each model."""
-    return f"{_UNSAFE.sub('-', setting.row.model.lower()).strip('.-') or 'model'}/{setting.file}"
+    """Return the path of a setting's files without what they end with: ids, which no model's name can bend."""
+    return setting.file
 
 
 def command_of(setting: Setting) -> str:
