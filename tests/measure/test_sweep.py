@@ -256,7 +256,7 @@ def test_an_engine_that_answers_less_than_asked_is_not_ready(tmp_path: Path) -> 
     bench = Bench(tmp_path, FAKE_ANSWER="short")
     bench.sweep()
     assert bench.rows() == []
-    assert {(one["category"], one["phase"]) for one in bench.failures()} == {("environment", "ready")}
+    assert {(one["category"], one["phase"]) for one in bench.failures()} == {("environment", "first_request")}
 
 
 def test_an_engine_of_another_version_is_not_measured(tmp_path: Path) -> None:
