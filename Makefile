@@ -25,7 +25,7 @@ demo: install
 	@echo "The site of the emulated campaign is in site/; look at it with: $(BIN)/python -m http.server -d site -b 127.0.0.1"
 
 test: install
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .

@@ -168,8 +168,8 @@ def damaged(clone: Path, file: str, old: str, new: str) -> None:
     [
         ("rows.csv", ",57.6,", ",fast,", r"rows\.csv, line 2, column \w+: found 'fast', expected float or empty"),
         ("rows.csv", ",row_id,", ",id_of_row,", r"rows\.csv, line 1: unknown column 'id_of_row'"),
-        ("rows.csv", "\n1,sample-dual,", "\n1,other,", r"rows\.csv, record 1, column campaign: found 'other'"),
-        ("failures.csv", "\n1,", "\n99,", r"failures\.csv, line 2: schema version 99 is newer"),
+        ("rows.csv", "\n2,sample-dual,", "\n2,other,", r"rows\.csv, record 1, column campaign: found 'other'"),
+        ("failures.csv", "\n2,", "\n99,", r"failures\.csv, line 2: schema version 99 is newer"),
         ("positions.csv", ",523,", ",many,", r"positions\.csv, line 2, column drafts: found 'many'"),
         ("host.json", '"gpus": [', '"gpus" [', r"host\.json, line 3: Expecting ':' delimiter"),
     ],
