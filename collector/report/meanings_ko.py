@@ -46,6 +46,7 @@ SOURCES: dict[str, str] = {
     "cause line": "원인 줄",
     "client": "클라이언트",
     "collector's clock": "collector의 시계",
+    "hub's own notes": "허브의 기록",
     "collector's monotonic clock": "collector의 단조 시계",
     "histogram bounds of the scrape": "스크레이프의 히스토그램 경계",
     "usage of the responses": "응답의 usage",

@@ -166,7 +166,7 @@ def damaged(clone: Path, file: str, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("rows.csv", ",57.6,", ",fast,", r"rows\.csv, line 2, column \w+: found 'fast', expected float or empty"),
+        ("rows.csv", ",57.6,", ",fast,", r"rows\.csv, line \d+, column \w+: found 'fast', expected float or empty"),
         ("rows.csv", ",row_id,", ",id_of_row,", r"rows\.csv, line 1: unknown column 'id_of_row'"),
         ("rows.csv", "\n2,sample-dual,", "\n2,other,", r"rows\.csv, record 1, column campaign: found 'other'"),
         ("failures.csv", "\n2,", "\n99,", r"failures\.csv, line 2: schema version 99 is newer"),
