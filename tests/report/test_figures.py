@@ -277,7 +277,8 @@ def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str
     excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2)
     half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-3, 1e6)
     prior = np.exp(logs.mean() + special.digamma(half) - np.log(half))
-    starts = {tuple(rows.loc[one.split()[0], ["model", "kv_cache_dtype", "speculation", "speculative_config"]]) for one in effects}
+    engine = ["model", "kv_cache_dtype", "speculation", "speculative_config"]
+    starts = {tuple(rows.loc[one.split()[0], engine]) for one in effects}
     known = min(2 * half + freedom, freedom * len(starts))
     errors = np.sqrt((2 * half * prior + freedom * own) / (2 * half + freedom) / (freedom + 1))
     ratios = [BY_ROWS["ratio"](rows, at | {"data-of": "system_throughput_tok_s"}) for at, _ in printed]
