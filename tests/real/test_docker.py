@@ -22,6 +22,8 @@ pytestmark = pytest.mark.docker
 
 #: Each of these sweeps takes a minute at most on a machine that does nothing else.
 SLOWLY_S = 600
+#: How often a cell that the machine's other work spoiled is measured again.
+TRIES = 2
 
 LIMITS = "limits: {ready_s: 900, start_stall_s: 600, stage_stall_s: 60, request_s: 120, stop_s: 10}\n"
 HEAD = """\
@@ -208,8 +210,12 @@ def test_a_real_vllm_is_measured_in_a_container_and_a_refused_start_is_named(
     variables = {"COLLECTOR_ENVIRONMENT": str(folder), "COLLECTOR_VLLM": str(folder / "bin" / "vllm")}
     bench = bench_of(tmp_path, VLLM_PLAN + LIMITS, address, engine_image, variables=variables)
     done = bench.sweep(timeout=SLOWLY_S)
+    for _ in range(TRIES):  # on two cores anything else starves the front end for a moment, and the check says so
+        if "client_bound" not in {row["checks"] for row in bench.rows()}:
+            break
+        done = bench.sweep("--remeasure", "marked", timeout=SLOWLY_S)
     assert done.returncode == 1, done.stdout + done.stderr
-    rows = bench.rows()
+    rows = sorted(bench.rows(), key=lambda row: int(row["concurrency"]))
     assert [(row["concurrency"], row["checks"], row["provenance"]) for row in rows] == [
         ("1", "", "measured"),
         ("2", "", "measured"),
