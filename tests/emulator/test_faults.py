@@ -246,7 +246,10 @@ def test_a_healthy_log_tells_the_facts_and_no_failure() -> None:
                 attention_backend="FLASHINFER",
                 cudagraph_mode="PIECEWISE",
                 all_reduce="CUSTOM,PYNCCL",
+                custom_all_reduce=True,
                 model_load_gib=5.0,
+                weights_load_s=profile().models["sliding"].load_s,
+                graph_gib=0.5,
                 kv_cache_tokens=engine.kv.tokens,
             )
             assert diagnose(text, was_ready=True).category == diagnose(text).category == "ok"
