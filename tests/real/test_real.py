@@ -22,6 +22,10 @@ pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[2]
 PLAN = ROOT / "plans" / "cpu-tiny.yaml"
+#: How often starved cells are measured again.
+TRIES = 2
+#: What no host without a GPU can check.
+OF_GPUS = "gpu_lost throttled link_width_changed foreign_gpu_process"
 
 ONE = """\
 plan: 1
@@ -57,23 +61,15 @@ def campaign(real: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> 
     bench = Bench(tmp_path_factory.mktemp("real"), PLAN.read_text(), **real)
     done = bench.sweep(timeout=1800)
     told = done.stdout + done.stderr
-    if _forget_starved_rows(bench.folder / "data" / "cpu-tiny" / "rows.csv"):
-        done = bench.sweep(timeout=1800)
+    # On a machine with two cores any other process can starve the frontend for a moment. The check finds it, and
+    # that such a cell holds when measured again is what is asked here. Every other check must hold at once.
+    for _ in range(TRIES):
+        if "client_bound" not in {row["checks"] for row in _table(bench, "rows.csv")}:
+            break
+        done = bench.sweep("--remeasure", "marked", timeout=1800)
         told += done.stdout + done.stderr
     yield bench, done.returncode, told
     print(told)
-
-
-def _forget_starved_rows(table: Path) -> bool:
-    """Drop rows that only `client_bound` marks, so that resuming measures those cells again, once.
-
-    On a machine with two cores any other process can starve the frontend for a moment; the check finds
-    it, and that the cell holds on its own is what is asked here. Every other check must hold at once.
-    """
-    lines = table.read_text().splitlines(keepends=True)
-    starved = [line for line in lines if line.endswith(",client_bound,\n")]
-    table.write_text("".join(line for line in lines if line not in starved))
-    return bool(starved)
 
 
 def _table(bench: Bench, name: str) -> list[dict[str, str]]:
@@ -88,8 +84,8 @@ def test_every_good_cell_has_a_row_and_all_identities_hold(campaign: tuple[Bench
     assert len(rows) == 2 * 3 * 2 * 2 + 2, told
     assert [row["checks"] for row in rows] == [""] * len(rows), told
     assert {(row["window_method"], row["checks_not_run"]) for row in rows} == {
-        ("whole_stage", ""),
-        ("steady", "late_counters"),
+        ("whole_stage", OF_GPUS),
+        ("steady", f"late_counters {OF_GPUS}"),
     }
     assert {row["engine_version"].split("+")[0] for row in rows} == {"0.27.0"}
     assert {row["provenance"] for row in rows} == {"measured"}
