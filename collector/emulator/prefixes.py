@@ -34,13 +34,18 @@ class Prefixes:
         return NULL
 
     def enter(self, key: int, blocks: list[int]) -> None:
-        """Let those of the blocks, one of each group or NULL, that know nothing yet know a prefix."""
-        new = [NULL if block == NULL or self.of[block] is not None else block for block in blocks]
-        if any(new):
-            prefix = _Prefix(key, new)
+        """Let those of the blocks, one of each group or NULL, that know nothing yet know a prefix. Keeps the list."""
+        prefix, prefix_of, entered = _Prefix(key, blocks), self.of, False
+        for group, block in enumerate(blocks):
+            if block == NULL:
+                continue
+            if prefix_of[block] is None:
+                prefix_of[block] = prefix
+                entered = True
+            else:
+                blocks[group] = NULL
+        if entered:
             self._by_key.setdefault(key, []).append(prefix)
-            for block in filter(None, new):
-                self.of[block] = prefix
 
     def forget(self, blocks: Iterable[int]) -> None:
         prefix_of = self.of
