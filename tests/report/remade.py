@@ -87,13 +87,17 @@ def made_again(at: dict[str, str], table: Table) -> float:
 
 
 def needed_again(at: dict[str, str], table: Table) -> float:
-    """Tokens a step at which both sides take as long for a request, if its time outside of decoding stays."""
-    on, off = at["data-rows"], at["data-base"]
-    step = _over("(output_tokens-1)*step_time_mean_s", on, table, "mean")
-    outside = _over("concurrency*output_tokens/system_throughput_tok_s", on, table, "mean") - step / _over(
-        "tokens_per_step", on, table, "mean"
-    )
-    tokens = step / (_over("concurrency*output_tokens/system_throughput_tok_s", off, table, "mean") - outside)
+    """Tokens a step at which both sides take as long for a request, if what drafts do not shorten stays."""
+    whole, off = "concurrency*output_tokens/system_throughput_tok_s", at["data-base"]
+    load = table[off.split()[0]]["concurrency"]
+    on = " ".join(one for one in at["data-rows"].split() if table[one]["concurrency"] == load)
+    took, delivered = _over(whole, on, table, "mean"), _over("tokens_per_step", on, table, "mean")
+    if "prefill_mean_s" in at["data-of"]:
+        alone = " ".join(one for one in at["data-rows"].split() if table[one]["concurrency"] == 1)
+        rest = load * _over("prefill_mean_s", alone, table, "mean")
+    else:
+        rest = took - _over("(output_tokens-1)*step_time_mean_s", on, table, "mean") / delivered
+    tokens = delivered * (took - rest) / (_over(whole, off, table, "mean") - rest)
     k = _over("num_speculative_tokens", on, table, "mean")
     return tokens if at["data-by"] == "needed" else (tokens - 1) / k
 

@@ -144,11 +144,13 @@ def pooled(rows: pd.DataFrame, ids: str, of: str) -> float:
 
 
 def needed(rows: pd.DataFrame, at: dict[str, str]) -> float:
-    """Return the tokens a step at which a request takes as long as in the base, its time outside of decoding kept."""
-    on, whole = at["data-rows"], "concurrency*output_tokens/system_throughput_tok_s"
-    decoding = mean(rows, on, "(output_tokens-1)*step_time_mean_s")
-    outside = mean(rows, on, whole) - decoding / mean(rows, on, "tokens_per_step")
-    return decoding / (mean(rows, at["data-base"], whole) - outside)
+    """Return the tokens a step at which a request takes as long as in the base, what drafts do not shorten kept."""
+    whole, load = "concurrency*output_tokens/system_throughput_tok_s", rows.concurrency[at["data-base"].split()[0]]
+    on, alone = (" ".join(name for name in at["data-rows"].split() if rows.concurrency[name] == c) for c in (load, 1))
+    took, tokens = mean(rows, on, whole), mean(rows, on, "tokens_per_step")
+    outside = took - mean(rows, on, "(output_tokens-1)*step_time_mean_s") / tokens
+    kept = load * mean(rows, alone, "prefill_mean_s") if "prefill" in at["data-of"] else outside
+    return tokens * (took - kept) / (mean(rows, at["data-base"], whole) - kept)
 
 
 def predicted(rows: pd.DataFrame, at: dict[str, str]) -> float:
