@@ -60,7 +60,7 @@ def _rank(key: tuple[Any, ...], pairs: Sequence[Pair]) -> tuple[Any, ...]:
 
 
 def like_main(found: Sequence[Panel]) -> tuple[Pair, ...]:
-    """Return the compared pairs under the main panel's provenance and link, on whatever prompts."""
+    """Return the compared pairs under the main panel's provenance, link and window, on whatever prompts."""
     if not found:
         return ()
     return tuple(pair for panel in found for pair in panel.measured if _same_link(pair, found[0].pairs[0]))
@@ -74,4 +74,4 @@ def pairs_of(model: str, found: Sequence[Panel]) -> tuple[Pair, ...]:
 
 
 def _same_link(one: Pair, other: Pair) -> bool:
-    return all(one[name] == other[name] for name in ("provenance", "nvlink"))
+    return all(one[name] == other[name] for name in ("provenance", "nvlink", "window_method"))
