@@ -10,6 +10,7 @@ from typing import Any
 from collector.analysis.compared import Pair
 from collector.analysis.pairing import OFF, sortable
 from collector.core.rows import PROVENANCES
+from collector.core.window import STEADY
 
 #: Other prompts, lengths or links get a chart of their own.
 COLUMNS = ("provenance", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
@@ -53,10 +54,10 @@ def panels(found: Sequence[Pair]) -> tuple[Panel, ...]:
 
 
 def _rank(key: tuple[Any, ...], pairs: Sequence[Pair]) -> tuple[Any, ...]:
-    provenance, *_, nvlink = key
+    provenance, *_, window, nvlink = key
     trust = PROVENANCES.index(provenance) if provenance in PROVENANCES else len(PROVENANCES)
     compared = sum(1 for pair in pairs if pair.measured)
-    return (not compared, trust, -compared, nvlink == OFF, sortable(key))
+    return (not compared, trust, -compared, window == STEADY, nvlink == OFF, sortable(key))
 
 
 def like_main(found: Sequence[Panel]) -> tuple[Pair, ...]:
