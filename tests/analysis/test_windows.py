@@ -25,7 +25,7 @@ from collector.analysis.scope import cells_of
 from collector.analysis.settings import loads
 from collector.analysis.windows import windows
 from collector.core.rows import Row
-from tests.analysis.arms import MTP, arm, pair_of, study_of
+from tests.analysis.arms import MTP, arm, asked, pair_of, study_of
 
 REPEATS = (1, 2, 3)
 
@@ -131,11 +131,9 @@ def test_a_verdict_that_turns_with_the_method_is_found_and_one_that_does_not_is_
 
 def test_rows_of_an_acceptance_that_was_asked_for_are_not_among_them_and_a_lone_steady_row_is_counted() -> None:
     rows = arm({8: 100.0})
-    config = '{"method":"mtp","num_speculative_tokens":4,"rejection_sample_method":"synthetic",' \
-             '"synthetic_acceptance_length":2.0}'  # fmt: skip
-    asked = arm({8: 90.0}, **MTP, speculative_config=config)
+    told = arm({8: 90.0}, **MTP, speculative_config=asked(2.0))
     lone = steady(arm({16: 120.0}))
-    found = windows(study_of(*rows, *steady(rows), *lone, *asked, *steady(asked)))
+    found = windows(study_of(*rows, *steady(rows), *lone, *told, *steady(told)))
     assert found
     assert [one.record.row_id for one in found.cells] == [rows[0].row_id]
     assert found.alone == (lone[0].row_id,)
