@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The pages are made by `collector build` just before; the notice is about the theme's end of life (ARCHITECTURE.md).
 SITE := COLLECTOR_PAGES_BUILT=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: install demo test check lint site browser screenshots serve real overhead docker benchmark calibrate clean
+.PHONY: install demo test check lint site browser screenshots serve real docker benchmark calibrate clean
 
 install: $(VENV)/installed
 
@@ -63,9 +63,6 @@ docker: install
 benchmark: install
 	$(BIN)/python -m benchmarks.client_cost
 	$(BIN)/python -m benchmarks.emulated_sweep
-
-# What a sweep itself costs; it needs a machine that has nothing else to do, and does not meet its limit yet.
-overhead: install
 	$(BIN)/python -m benchmarks.sweep_overhead
 
 # Fits the profile of the embedded engine to the published figures again (about a minute).

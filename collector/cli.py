@@ -8,35 +8,37 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from collector import __version__
 from collector.core.errors import UserError
-from collector.verbs import (
-    build,
-    check,
-    compare,
-    diagnose,
-    doctor,
-    emulate,
-    next,  # noqa: A004
-    plan,
-    recommend,
-    recompute,
-    status,
-    sweep,
-)
 
-VERBS = (plan, doctor, sweep, status, next, recommend, check, recompute, diagnose, compare, build, emulate)
+#: Modules of collector.verbs, in the order of the help.
+VERBS = (
+    "plan",
+    "doctor",
+    "sweep",
+    "status",
+    "next",
+    "recommend",
+    "check",
+    "recompute",
+    "diagnose",
+    "compare",
+    "build",
+    "emulate",
+)
 
 WRONG_USE = 2
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(wanted: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+    """Return the parser of some commands; what the others import is not loaded."""
     top = argparse.ArgumentParser(prog="collector", description=_DESCRIPTION)
     top.add_argument("--version", action="version", version=f"collector {__version__}")
     subparsers = top.add_subparsers(metavar="COMMAND", required=True)
-    for verb in VERBS:
-        verb.register(subparsers)
+    for verb in wanted:
+        import_module(f"collector.verbs.{verb}").register(subparsers)
     return top
 
 
@@ -45,7 +47,8 @@ _DESCRIPTION = "Measure, on your own GPUs, which settings to serve a model with,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    chosen = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    chosen = parser(words[:1] if words and words[0] in VERBS else VERBS).parse_args(words)
     try:
         code: int = chosen.run(chosen)
     except UserError as error:

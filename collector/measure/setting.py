@@ -15,7 +15,6 @@ from collector.core.configuration import Plan
 from collector.core.errors import UserError
 from collector.measure import virtual
 from collector.measure.clock import Clock, SystemClock
-from collector.measure.engines import daemon, emulated
 from collector.measure.failed import MeasurementError
 from collector.measure.host import Host, read_boot_id, read_host
 
@@ -47,6 +46,8 @@ def setting_of(kind_name: str, plan: Plan) -> Setting:
             salt=secrets.token_hex(8),
             run=lambda work, _: asyncio.run(work),
         )
+    from collector.measure.engines import emulated  # all of the embedded engine, for its own sweeps
+
     return Setting(
         clock=virtual.VirtualClock(),
         host=emulated.host_of(plan),
@@ -81,6 +82,8 @@ def _why_no_container(plan: Plan, variables: Mapping[str, str]) -> str | None:
     """Return why no configuration can run in a container here, None where each can."""
     if not all(one.image for one in plan.configurations):
         return "the plan names no engine.image"
+    from collector.measure.engines import daemon  # the Docker API
+
     try:
         daemon.connect(variables).close()
     except (MeasurementError, UserError) as error:

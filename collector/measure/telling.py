@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from collector.analysis.narrowing import Narrowing
 from collector.core.configuration import Run
 from collector.core.rows import Failure, Row
 from collector.measure.ready import Ready
+
+if TYPE_CHECKING:  # findings are loaded by a sweep that looks for a break-even
+    from collector.analysis.narrowing import Narrowing
 
 #: Characters of a cause that the terminal shows; failures.csv has all of it.
 TOLD_CAUSE = 200

@@ -11,8 +11,6 @@ from collector.measure import journal, telling
 from collector.measure.job import Job
 from collector.measure.sweep import sweep
 
-BREAK_EVEN = "break-even"
-
 
 async def sweep_until_break_even(job: Job, measure: Callable[[Job], Awaitable[None]] = sweep) -> Plan:
     """Measure the plan, then what narrows its brackets; return the plan with all that was added.

@@ -30,10 +30,10 @@ from collector.measure.resume import unfinished
 from collector.measure.setting import chosen_kind, setting_of
 from collector.measure.store import open_store
 from collector.measure.sweep import sweep
-from collector.measure.until import BREAK_EVEN, sweep_until_break_even
 from collector.verbs.files import read_text
 
 INTERRUPTED_EXIT = 130
+BREAK_EVEN = "break-even"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -176,7 +176,9 @@ async def _interruptible(job: Job, until: str | None) -> Plan:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
-    if until == BREAK_EVEN:
+    if until:
+        from collector.measure.until import sweep_until_break_even  # the findings, which no other sweep asks
+
         return await sweep_until_break_even(job)
     await sweep(job)
     return job.plan
