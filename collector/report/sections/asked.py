@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
+
 from collector.analysis.asked import AtLoad, Held, asked
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED, SPECULATION_RATIO
@@ -39,9 +41,7 @@ def _chart(place: int, label: Label, held: Held, words: Words) -> Chart:
     )
     return Chart(
         id=f"asked-{place}",
-        title=words.t(
-            "{model}: 스텝당 토큰에 따른 배율", "{model}: the ratio by tokens per step", model=words.name(label.model)
-        ),
+        title=_title(label, held, words),
         subtitle=plain(
             words.t(
                 "추측 켬 ÷ 끔. 선의 맨 왼쪽은 드래프터 그대로이고 나머지는 엔진에 수용을 지정한 값입니다.",
@@ -63,6 +63,17 @@ def _chart(place: int, label: Label, held: Held, words: Words) -> Chart:
         alt=" ".join(f"{plain_label(label, words)}, {_sentence(line)}" for line in lines),
         columns=("tokens_per_step", "speculation_ratio"),
     )
+
+
+def _title(label: Label, held: Held, words: Words) -> Markup:
+    model, near = words.name(label.model), [load.nearest for load in held.loads]
+    if all(one and one.side == 0 for one in near):
+        return words.t(
+            "{model}: 계산한 만큼 받아들이면 본전입니다",
+            "{model}: with as much accepted as computed, speculation breaks even",
+            model=model,
+        )
+    return words.t("{model}: 스텝당 토큰에 따른 배율", "{model}: the ratio by tokens per step", model=model)
 
 
 def _name(load: AtLoad, words: Words) -> str:
