@@ -14,17 +14,22 @@ from collector.analysis.between import compare
 from collector.analysis.compared import compared
 from collector.analysis.curves import curves
 from collector.analysis.drafters import drafters
+from collector.analysis.figures import Figure, Labels
 from collector.analysis.lede import lede
 from collector.analysis.needed import needed
 from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.panels import like_main, panels
+from collector.analysis.published import as_published
 from collector.analysis.recommend import advice
 from collector.analysis.repeats import repeat_error
 from collector.analysis.scope import cells_of
 from collector.analysis.settings import loads
+from collector.analysis.under_load import home
 from collector.analysis.windows import windows
 from collector.core.rows import Row
+from collector.report.sections import energy, latency
+from collector.report.words import Words
 from tests.analysis.arms import MTP, arm, asked, pair_of, study_of
 
 REPEATS = (1, 2, 3)
@@ -191,3 +196,51 @@ def test_pairs_curves_cells_and_campaigns_keep_the_methods_apart_by_themselves()
     refused = compare(study_of(*whole), study_of(*there))
     assert refused.cells == ()
     assert {one.names for one in refused.refused} == {("window_method",)}
+
+
+def test_acceptance_on_other_prompts_is_of_the_same_method_and_of_real_drafts() -> None:
+    whole, _ = both()
+    (pair,) = study_of(*whole).pairs(SPECULATION)
+    counted = {"prompt_set": "general/code", "draft_tokens": 100, "drafts": 25}
+    own = arm({4: 90.0}, **MTP, **counted, accepted_tokens=50)
+    odd = steady(arm({2: 90.0}, **MTP, **counted), accepted_tokens=100)
+    told = arm({1: 90.0}, **MTP, **counted, accepted_tokens=100, speculative_config=asked(5.0))
+    for rows in (own, [*own, *odd, *told]):
+        found = acceptance_elsewhere(study_of(*whole, *rows), pair)
+        assert found
+        assert found.value == 0.5
+    assert acceptance_elsewhere(study_of(*whole, *odd), pair) is None
+
+
+def test_published_figures_are_held_against_whole_stages_and_real_drafts_alone() -> None:
+    rows = arm({8: 100.0})
+    figure = Figure(
+        figure_id="F1", section="throughput", metric="system_throughput", value=100.0, unit="tok/s", resolution=0.1,
+        labels=Labels(model="alpha-30b"),
+    )  # fmt: skip
+    told = arm({8: 1.0}, **MTP, speculative_config=asked(5.0))
+    assert as_published([figure], [*rows, *steady(rows, 9.0), *told]) == rows
+
+
+def test_the_pair_that_speaks_for_a_drafter_is_of_the_drafters_own_window() -> None:
+    whole, there = both()
+    (drafter,) = drafters(study_of(*whole))
+    pairs = compared(SPECULATION, (*whole, *there))
+    assert {pair["window_method"] for pair in pairs} == {"steady", "whole_stage"}
+    for order in (pairs, pairs[::-1]):
+        spoken = home(drafter, order)
+        assert spoken
+        assert spoken["window_method"] == "whole_stage"
+
+
+def test_no_curve_of_latency_or_energy_is_of_what_was_asked_or_of_the_other_method() -> None:
+    whole, there = both()
+    told = arm({8: 9e6}, **MTP, speculative_config=asked(5.0))
+    words = Words("en")
+    found = latency.section(study_of(*whole, *there, *told), words)
+    assert found == latency.section(study_of(*whole), words)
+    energy_of = [replace(row, energy_j=10.0, power_mean_w=5.0) for row in (*whole, *there, *told)]
+    drawn = energy.section(study_of(*energy_of), words)
+    assert {row.row_id for line in drawn["lines"] for use in line.uses.uses for row in use.stage.rows} <= {
+        row.row_id for row in whole
+    }
