@@ -32,7 +32,7 @@ def acceptance_elsewhere(study: Study, pair: Pair) -> Quantity | None:
     if study.is_published:
         others = [one for one in _printed(study, pair) if one.labels.prompt_set not in (None, pair["prompt_set"])]
         return printed(_widest(others)) if others else None
-    return pooled_of((row for row in study.rows if _is_elsewhere(row, pair)), ACCEPTED, DRAFTED)
+    return pooled_of((row for row in study.basis if _is_elsewhere(row, pair)), ACCEPTED, DRAFTED)
 
 
 def accepts_nothing(found: Quantity | None) -> bool:
@@ -40,7 +40,7 @@ def accepts_nothing(found: Quantity | None) -> bool:
 
 
 def _is_elsewhere(row: Row, pair: Pair) -> bool:
-    same = ("provenance", "model", "speculation")
+    same = ("provenance", "model", "speculation", "window_method")
     return row.prompt_set != pair["prompt_set"] and all(getattr(row, name) == pair[name] for name in same)
 
 

@@ -20,7 +20,6 @@ from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.steps import ratio_between
 from collector.analysis.study import Study
 from collector.core.rows import Row
-from collector.core.speculative import synthetic_of
 
 TTFT = "ttft_mean_s"
 
@@ -116,8 +115,7 @@ def _extras(row: Row) -> tuple[bool, bool]:
 
 def _load(study: Study, model: str, like: Pair | None) -> list[Row]:
     """Return the comparable rows of a model under the load of a pair, or all of them where it has no pair."""
-    own = [row for row in usable(study.rows, THROUGHPUT) if row.model == model]
-    own = [row for row in own if synthetic_of(row.speculative_config) is None]
+    own = [row for row in usable(study.basis, THROUGHPUT) if row.model == model]
     if like is None:
         return own
     return [row for row in own if all(getattr(row, name) == like[name] for name in LOAD)]

@@ -20,6 +20,7 @@ from collector.analysis.study import PUBLISHED, Study
 from collector.core.prompt_names import PROMPT_SETS
 from collector.core.rows import Position, Row, comparable
 from collector.core.speculative import is_plain
+from collector.core.window import WHOLE_STAGE
 
 #: What tells one drafter from another.
 OF_DRAFTER = ("provenance", "model", "model_path", "model_revision", "engine_version", *SPECULATING)
@@ -68,7 +69,7 @@ def is_general(prompt_set: str) -> bool:
 
 def drafters(study: Study) -> list[Drafter]:
     """Return every drafter of a study, ordered by what it is."""
-    found = _printed(study) if study.is_published else _measured(study.rows)
+    found = _printed(study) if study.is_published else _measured(study.basis)
     return sorted(found, key=lambda one: sortable(value for _, value in one.known))
 
 
@@ -77,7 +78,12 @@ def _measured(rows: Iterable[Row]) -> list[Drafter]:
     for row in rows:
         if row.speculation != OFF and is_plain(row.speculative_config):
             grouped[tuple(getattr(row, name) for name in OF_DRAFTER)].append(row)
-    return [_drafter(known, members) for known, members in grouped.items()]
+    return [_drafter(known, _of_one_window(members)) for known, members in grouped.items()]
+
+
+def _of_one_window(rows: Sequence[Row]) -> Sequence[Row]:
+    """Nothing is pooled over two window methods: where other prompts have other windows, whole stages speak."""
+    return [row for row in rows if row.window_method == WHOLE_STAGE] or rows
 
 
 def _drafter(known: tuple[Any, ...], rows: Sequence[Row]) -> Drafter:

@@ -105,7 +105,7 @@ def lede(study: Study) -> Lede:
     main = found[0] if found and found[0].measured else None
     behaviours = _behaviours(study, like_main(found))
     turning = [one for one in behaviours if one.verdict.outcome == "falls"]
-    peak = most_of(study.rows, THROUGHPUT)
+    peak = most_of(study.basis, THROUGHPUT)
     return Lede(
         headline=_headline(behaviours),
         panel=main,

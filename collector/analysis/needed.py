@@ -1,27 +1,26 @@
 """Break-even acceptance: how many tokens a step would have to yield for speculation to pay, against what prompts give.
 
-By step_time.py, on ÷ off of system throughput = tokens per step ÷ step time × requests decoding, and without
-speculation a step yields one token. So speculation breaks even at
+With C requests in flight, L output tokens each and throughput X, a request takes T = C L / X. Acceptance shortens only
+a part of it: the steps that decode are the fewer, the more tokens each yields. The rest is taken to stay as it is:
 
-    tokens per step needed = step time (on ÷ off) ÷ requests decoding (on ÷ off, at break-even)
+    tokens per step needed = tokens per step (on) × (T(on) − rest) / (T(off) − rest)
 
-Step time hardly depends on how many drafts are accepted: the same positions are verified whatever comes of them. The
-factor of waiting does: a request that decodes faster spends a larger share of its time before its first token. What
-is kept as measured is therefore the time of a request outside of decoding, with C requests in flight, L output tokens
-each, throughput X and step time s:
+and the acceptance needed, of the drafted tokens, is (tokens per step needed − 1) ÷ k. What the rest is:
 
-    outside = C L / X(on) − (L − 1) s(on) / tokens per step (on)
-    tokens per step needed = (L − 1) s(on) / (C L / X(off) − outside)
+- `C × prefill`, where the pair was also measured with one request at a time, which tells how long a prompt alone takes.
+  Each lane's prompt is computed once in T, in front of the request itself or in between the steps of the others,
+  whatever is accepted.
+- `T − (L − 1) × step time / tokens per step` of the same rows otherwise: the time outside of decoding. The prefill in
+  between the steps is part of the step time then, and shrinks along with the steps, which it does not in truth: such a
+  figure is a lower bound, the lower the farther it leaves the measured acceptance behind.
 
-and the acceptance needed, of the drafted tokens, is (tokens per step needed − 1) ÷ k. It is a lower bound, the lower
-the farther it leaves the measured acceptance behind: the fewer the steps, the larger the share of them that carry
-somebody else's prefill, which gets no rarer. A run with synthetic acceptance (rejection_sample_method) measures it.
+A run with synthetic acceptance (rejection_sample_method) measures it: analysis/asked.py.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.analysis.compared import THROUGHPUT, Pair
@@ -32,13 +31,13 @@ from collector.analysis.speculation import side
 from collector.analysis.step_time import STEP, TOKENS
 from collector.core.rows import Row, comparable
 
-#: Seconds of a request in all, and those in which it decodes.
+#: Seconds of a request in all, those in which it decodes, and those of a prompt that is alone.
 WHOLE = f"concurrency*output_tokens/{THROUGHPUT}"
 DECODES = f"(output_tokens-1)*{STEP}/{TOKENS}"
+PREFILL = "prefill_mean_s"
 #: Halvings of a share between 0 and 1, and the digits of a rate in a plan.
 BISECTIONS = 40
 RATE_DIGITS = 4
-OUTSIDE = f"{WHOLE}-{DECODES}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +49,7 @@ class At:
     acceptance: Quantity | None  # the same as a share of the drafted tokens; above 1: no acceptance is enough
     delivered: Quantity
     pays: tuple[str, ...]  # prompt sets that deliver as much, here or at another concurrency
+    bound: bool  # at least so many: how long a prompt alone takes was not measured
 
     @property
     def possible(self) -> bool:
@@ -85,11 +85,11 @@ class Needed:
 def needed(pair: Pair, rows: Iterable[Row]) -> Needed | None:
     """Return what a pair's speculation would need at each concurrency; None where its steps were not counted."""
     known = {row.row_id: row for row in rows}
-    kinds = _kinds(pair, known)
+    kinds, alone = _kinds(pair, known), alone_of(pair, known)
     stages = []
     for point in pair.measured:
         on, off = ([known[one] for one in ids if one in known] for ids in (point.row_ids_on, point.row_ids_off))
-        wanted, delivered = _needed(on, off), formula_of(on, TOKENS)
+        wanted, delivered = _needed(on, off, alone), formula_of(on, TOKENS)
         if wanted is None or delivered is None:
             continue
         stages.append(
@@ -99,19 +99,66 @@ def needed(pair: Pair, rows: Iterable[Row]) -> Needed | None:
                 acceptance=_acceptance(wanted, pair.num_speculative_tokens),
                 delivered=delivered,
                 pays=tuple(name for name, one in kinds.items() if one.value >= wanted.value),
+                bound=not alone,
             )
         )
     return Needed(pair=pair, stages=tuple(stages), kinds=kinds) if stages else None
 
 
-def _needed(on: Sequence[Row], off: Sequence[Row]) -> Quantity | None:
-    kept = usable(on, *columns_of(OUTSIDE))
-    whole, outside = formula_of(off, WHOLE), formula_of(kept, OUTSIDE)
-    step = formula_of(kept, f"(output_tokens-1)*{STEP}")
-    if whole is None or outside is None or step is None or whole.value <= outside.value:
+def alone_of(pair: Pair, rows: Mapping[str, Row]) -> list[Row]:
+    """Return the rows that tell how long a prompt alone takes with a pair's speculation."""
+    alone = pair.at(1)
+    return usable((rows[one] for one in alone.row_ids_on if one in rows), PREFILL) if alone else []
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Times:
+    """What a request takes, in s: with speculation at `tokens` a step, without, and what no acceptance shortens."""
+
+    on: Quantity
+    off: Quantity
+    rest: Quantity
+    tokens: Quantity
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the rows of the side with speculation."""
+        return tuple(dict.fromkeys((*self.on.ids, *self.rest.ids)))
+
+    @property
+    def of(self) -> str:
+        return f"{WHOLE}-{self.rest.of}"
+
+    def ratio_at(self, tokens: float) -> float:
+        """Return the throughput to expect at so many tokens a step, ÷ that without speculation."""
+        decodes = (self.on.value - self.rest.value) * self.tokens.value / tokens
+        return self.off.value / (self.rest.value + decodes)
+
+
+def times_of(on: Sequence[Row], off: Sequence[Row], alone: Sequence[Row]) -> Times | None:
+    """Return the times of a request at one concurrency; `alone` are rows of the on side with one request at a time."""
+    kept = usable(on, *columns_of(f"{WHOLE}-{DECODES}"))
+    whole, tokens, without = formula_of(kept, WHOLE), formula_of(kept, TOKENS), formula_of(off, WHOLE)
+    if whole is None or tokens is None or without is None:
         return None
-    value = step.value / (whole.value - outside.value)
-    return Quantity(value=value, by="needed", of=OUTSIDE, ids=outside.ids, base=whole.ids)
+    prefill = formula_of(alone, PREFILL)
+    if prefill:
+        of = f"{kept[0].concurrency}*{PREFILL}"
+        rest = replace(prefill, value=kept[0].concurrency * prefill.value, of=of, low=None, high=None)
+    else:
+        outside = formula_of(kept, f"{WHOLE}-{DECODES}")
+        if outside is None:
+            return None
+        rest = replace(outside, of=f"({outside.of})")
+    return Times(on=whole, off=without, rest=rest, tokens=tokens)
+
+
+def _needed(on: Sequence[Row], off: Sequence[Row], alone: Sequence[Row]) -> Quantity | None:
+    times = times_of(on, off, alone)
+    if times is None or times.off.value <= times.rest.value or times.on.value <= times.rest.value:
+        return None
+    value = times.tokens.value * (times.on.value - times.rest.value) / (times.off.value - times.rest.value)
+    return Quantity(value=value, by="needed", of=times.of, ids=times.ids, base=times.off.ids)
 
 
 def _acceptance(wanted: Quantity, k: int | None) -> Quantity | None:
@@ -130,10 +177,11 @@ def geometric(accepted: float, k: int) -> list[float]:
 def _kinds(pair: Pair, rows: dict[str, Row]) -> dict[str, Quantity]:
     """Return the tokens per step of the pair's own configuration by prompt set, in the order of their names."""
     own = {name for point in pair.points for name in point.row_ids_on}
-    like = {key(rows[one], (*SAME_ENGINE, *SPECULATING)) for one in own if one in rows}
+    columns = (*SAME_ENGINE, *SPECULATING, "window_method")
+    like = {key(rows[one], columns) for one in own if one in rows}
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows.values():
-        if comparable(row) and key(row, (*SAME_ENGINE, *SPECULATING)) in like:
+        if comparable(row) and key(row, columns) in like:
             found[row.prompt_set].append(row)
     made = ((name, formula_of(_ordered(found[name]), TOKENS)) for name in sorted(found))
     return {name: one for name, one in made if one}

@@ -77,6 +77,7 @@ class Noise:
     common: Common
     effects: int
     column: str = THROUGHPUT
+    family: str = ""  # named where a page judges other effects beside those of noise_of, which have a level of theirs
 
     @property
     def percent(self) -> float:
@@ -146,14 +147,20 @@ def noise_of(study: Study) -> Noise:
 
 
 def noise_among(
-    ratios: Iterable[Quantity], rows: Mapping[str, Row], error: RepeatError | None, column: str = THROUGHPUT
+    ratios: Iterable[Quantity],
+    rows: Mapping[str, Row],
+    error: RepeatError | None,
+    column: str = THROUGHPUT,
+    family: str = "",
 ) -> Noise:
     """Return the noise of these ratios."""
     known = list(ratios)
     sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in known]
     spreads = [found for over, under in sides if (found := spread(over, under, column))]
     spreads.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
-    return _holm(Noise(error=error, rows=rows, common=common(spreads), effects=len(spreads), column=column), known)
+    shared = common(spreads)
+    noise = Noise(error=error, rows=rows, common=shared, effects=len(spreads), column=column, family=family)
+    return _holm(noise, known)
 
 
 def _holm(noise: Noise, ratios: Sequence[Quantity]) -> Noise:

@@ -10,6 +10,7 @@ from typing import Any
 from collector.analysis.compared import Pair
 from collector.analysis.pairing import OFF, sortable
 from collector.core.rows import PROVENANCES
+from collector.core.window import STEADY
 
 #: Other prompts, lengths or links get a chart of their own.
 COLUMNS = ("provenance", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
@@ -53,14 +54,14 @@ def panels(found: Sequence[Pair]) -> tuple[Panel, ...]:
 
 
 def _rank(key: tuple[Any, ...], pairs: Sequence[Pair]) -> tuple[Any, ...]:
-    provenance, *_, nvlink = key
+    provenance, *_, window, nvlink = key
     trust = PROVENANCES.index(provenance) if provenance in PROVENANCES else len(PROVENANCES)
     compared = sum(1 for pair in pairs if pair.measured)
-    return (not compared, trust, -compared, nvlink == OFF, sortable(key))
+    return (not compared, trust, -compared, window == STEADY, nvlink == OFF, sortable(key))
 
 
 def like_main(found: Sequence[Panel]) -> tuple[Pair, ...]:
-    """Return the compared pairs under the main panel's provenance and link, on whatever prompts."""
+    """Return the compared pairs under the main panel's provenance, link and window, on whatever prompts."""
     if not found:
         return ()
     return tuple(pair for panel in found for pair in panel.measured if _same_link(pair, found[0].pairs[0]))
@@ -74,4 +75,4 @@ def pairs_of(model: str, found: Sequence[Panel]) -> tuple[Pair, ...]:
 
 
 def _same_link(one: Pair, other: Pair) -> bool:
-    return all(one[name] == other[name] for name in ("provenance", "nvlink"))
+    return all(one[name] == other[name] for name in ("provenance", "nvlink", "window_method"))

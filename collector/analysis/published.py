@@ -16,6 +16,8 @@ from collector.analysis.figures import COLUMNS, COMPUTED, EVEN, EXTREMES, RELATI
 from collector.analysis.pairing import SPECULATION, mean
 from collector.analysis.sampling import Drafts, drafts_of, standard_error
 from collector.core.rows import Position, Row, comparable
+from collector.core.speculative import synthetic_of
+from collector.core.window import WHOLE_STAGE
 
 #: The stage whose link traffic was printed: it fits this one alone.
 TRAFFIC_CONCURRENCY = 32
@@ -103,13 +105,15 @@ def _sampling_error(metric: str, rows: Sequence[Row], drafts: Mapping[str, Draft
 
 
 def as_published(figures: Sequence[Figure], rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of published models under the published setup."""
+    """Return the rows of published models under the published setup: over whole stages, drafts accepted as they are."""
     setup = [figure for figure in figures if figure.metric in SETUP]
     models = {figure.labels.model for figure in figures}
     return [
         row
         for row in rows
         if row.model in models
+        and row.window_method == WHOLE_STAGE
+        and synthetic_of(row.speculative_config) is None
         and all(
             getattr(row, one.metric) in (None, one.value)
             for one in setup

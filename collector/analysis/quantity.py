@@ -18,6 +18,8 @@ from collector.core.rows import Row, comparable
 #: mean, least, most: of the column `of` over the rows. ratio: mean over the rows ÷ mean over the base rows.
 #: gain: 100 × (ratio − 1). difference: mean − mean of the base. pooled: sum ÷ sum of the two columns in `of`.
 #: needed: tokens a step, as analysis/needed.py makes them of rows and base. needed_acceptance: (that − 1) ÷ k.
+#: expected: the ratio of throughputs for the tokens a step of rows with an acceptance asked for, by the times of the
+#: others, as analysis/asked.py makes it. expected_error: measured ÷ that, as a gain.
 #: predicted: by the roofline of an emulation's profile. predicted_share: of what the rows add to the base rows.
 #: published: printed elsewhere, ids are figure ids. published_gain, published_ratio: the one from the other.
 By = Literal[
@@ -30,6 +32,8 @@ By = Literal[
     "pooled",
     "needed",
     "needed_acceptance",
+    "expected",
+    "expected_error",
     "predicted",
     "predicted_share",
     "published",

@@ -39,8 +39,13 @@ def repeat_error(study: Study, column: str = THROUGHPUT) -> RepeatError | None:
     """Return the repeat error of a study; None where nothing was measured twice."""
     if study.is_published:
         return _printed(study)
-    rows = sorted(usable(study.rows, column), key=lambda row: (row.campaign, row.row_id))
-    return _error("repeats", _repeated(rows), column) or _error("series", _in_two_series(rows), column)
+    return error_among(study.basis, column)
+
+
+def error_among(rows: Iterable[Row], column: str = THROUGHPUT) -> RepeatError | None:
+    """Return the repeat error of these rows; None where nothing was measured twice."""
+    kept = sorted(usable(rows, column), key=lambda row: (row.campaign, row.row_id))
+    return _error("repeats", _repeated(kept), column) or _error("series", _in_two_series(kept), column)
 
 
 def _repeated(rows: Iterable[Row]) -> list[list[Row]]:

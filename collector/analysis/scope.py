@@ -10,11 +10,11 @@ from math import floor
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import Pair
 from collector.analysis.noise import Noise
-from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
+from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, STAGE, Factor, Key, key
 from collector.analysis.panels import like_main, panels
 from collector.analysis.quantity import Quantity
 from collector.analysis.study import Study
-from collector.core.rows import failed_checks
+from collector.core.rows import Row, failed_checks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +71,7 @@ def _effects(study: Study, factor: Factor, noise: Noise) -> list[Smallest]:
 
 def left_open(study: Study) -> Open:
     """Return what the rows of a study do not tell."""
-    cells = Counter((row.configuration_id, row.concurrency, row.requests, row.prompt_set) for row in study.rows)
+    cells = cells_of(study.rows)
     return Open(
         brackets=_brackets(like_main(panels(study.pairs(SPECULATION)))),
         cells_once=sum(count == 1 for count in cells.values()),
@@ -82,6 +82,11 @@ def left_open(study: Study) -> Open:
         rows_without_energy=sum(row.energy_j is None for row in study.rows),
         rows_failed=sum(bool(failed_checks(row)) for row in study.rows),
     )
+
+
+def cells_of(rows: Iterable[Row]) -> Counter[Key]:
+    """Return how often each cell of these rows was measured."""
+    return Counter(key(row, ("configuration_id", "prompt_set", "window_method", *STAGE)) for row in rows)
 
 
 def _brackets(pairs: Iterable[Pair]) -> tuple[Unmeasured, ...]:

@@ -114,7 +114,7 @@ def withheld(load: Load, advice: Iterable[Advice]) -> list[Judged]:
 def _grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:
     """Return the comparable rows by model and load, in a fixed order; NVLink on and off are two loads of a model."""
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in usable(study.rows, THROUGHPUT):
+    for row in usable(study.basis, THROUGHPUT):
         if row.system_throughput_tok_s:
             grouped[row.model, *(getattr(row, name) for name in LOAD)].append(row)
     return {key: grouped[key] for key in sorted(grouped, key=sortable)}

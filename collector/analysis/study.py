@@ -16,6 +16,7 @@ from collector.core.errors import PlanError
 from collector.core.plan import parse_plan
 from collector.core.rows import PROVENANCES, Failure, Position, Row
 from collector.core.speculative import synthetic_of
+from collector.core.window import WHOLE_STAGE
 
 PUBLISHED = "published"
 
@@ -81,6 +82,17 @@ class Study:
     def is_published(self) -> bool:
         return bool(self.figures)
 
+    @cached_property
+    def basis(self) -> tuple[Row, ...]:
+        """Return the rows that findings rest on, but those on window methods and on acceptance that was asked for.
+
+        Acceptance that was asked for is no drafter's. A load that was measured by both window methods speaks by its
+        whole stages: the two are never pooled, and what they say of each other is analysis/windows.py.
+        """
+        own = [row for row in self.rows if synthetic_of(row.speculative_config) is None]
+        whole = {_load(row) for row in own if row.window_method == WHOLE_STAGE}
+        return tuple(row for row in own if row.window_method == WHOLE_STAGE or _load(row) not in whole)
+
     @property
     def records(self) -> tuple[Row | Failure, ...]:
         return (*self.rows, *self.failures)
@@ -101,8 +113,7 @@ class Study:
         """Return what a factor changes, from rows or from what was printed."""
         if factor not in self._pairs:
             printed = published_pairs(self.figures, factor) if self.is_published else None
-            rows = [row for row in self.rows if synthetic_of(row.speculative_config) is None]  # that is no drafter's
-            self._pairs[factor] = tuple(printed or compared(factor, rows, self.failures))
+            self._pairs[factor] = tuple(printed or compared(factor, self.basis, self.failures))
         return self._pairs[factor]
 
     @cached_property
@@ -116,6 +127,10 @@ class Study:
             for one in self.figures
             if one.metric == metric and all(getattr(one.labels, name) == value for name, value in labels.items())
         ]
+
+
+def _load(row: Row) -> tuple[Any, ...]:
+    return row.provenance, row.model, row.prompt_set, row.output_tokens
 
 
 #: The printed metric of a factor, and what to make of it: a ratio, or a gain in per cent.

@@ -42,7 +42,7 @@ def _opposite(one: Drafter, other: Drafter, pairs: Sequence[Pair]) -> Opposite |
     for prompts in in_order({pair["prompt_set"] or "" for pair in pairs}):
         own = [pair for pair in pairs if (pair["prompt_set"] or "") == prompts]
         mine, theirs = home(one, own), home(other, own)
-        if mine and theirs:
+        if mine and theirs and mine.get("window_method") == theirs.get("window_method"):
             shared = {point.concurrency for point in mine.measured} & {point.concurrency for point in theirs.measured}
             stages.extend((at, mine.at(at), theirs.at(at), prompts) for at in shared)
     if not stages:
@@ -72,7 +72,9 @@ def home(drafter: Drafter, pairs: Iterable[Pair]) -> Pair | None:
     """
     configurations = {row.row_id: row.configuration_id for row in drafter.rows}
     general = {row.configuration_id for row in drafter.rows if is_general(row.prompt_set)}
-    own = [pair for pair in pairs if pair.measured and all(pair.get(name) == value for name, value in drafter.known)]
+    windows = {row.window_method for row in drafter.rows}
+    like = [pair for pair in pairs if pair.measured and (not windows or pair.get("window_method") in windows)]
+    own = [pair for pair in like if all(pair.get(name) == value for name, value in drafter.known)]
 
     def fits(pair: Pair) -> tuple[bool, bool, int]:
         ids = {configurations.get(one) for point in pair.measured for one in point.row_ids_on}

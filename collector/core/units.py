@@ -137,6 +137,10 @@ FINDINGS: tuple[Metric, ...] = (
         ko="필요한 수용률",
         en="Acceptance needed",
     ),
+    Metric(
+        column="steady_ratio", unit="×", better=None, digits=3, ko="정상 상태 ÷ 단계 전체", en="Steady ÷ whole stage"
+    ),
+    Metric(column="drain_share", unit="%", better=None, digits=1, scale=100.0, ko="빈 레인", en="Idle lanes"),
     Metric(column="factor", unit="×", better=None, digits=2, ko="배율", en="Ratio"),
     Metric(column="positions", unit="positions", better=None, digits=0, ko="검증한 위치", en="Positions verified"),
     Metric(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from jinja2 import Environment
 from collector.analysis.figures import Figure, recomputed
 from collector.analysis.noise import ERROR_SHARE, LEAST_EFFECT, LEAST_REPEATS, NOISE_MULTIPLE, UNKNOWN_ERROR
 from collector.analysis.pairing import OFF
-from collector.analysis.scope import Open, left_open
+from collector.analysis.scope import Open, cells_of, left_open
 from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 from collector.core.checks import CHECKS, HELD_LIMIT, OCCUPANCY_LIMIT, PREFIX_HIT_LIMIT
@@ -86,7 +85,7 @@ def _method(published: Published | None) -> dict[str, Any]:
 
 def _unmeasured(study: Study) -> Unmeasured:
     rows = study.rows
-    cells = Counter((row.configuration_id, row.concurrency, row.requests, row.prompt_set) for row in rows)
+    cells = cells_of(rows)
     left = left_open(study)
     preemptions = [row.preemptions for row in rows if row.preemptions is not None]
     return Unmeasured(

@@ -77,23 +77,24 @@ class Words:
     def against(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
         """Print a ratio's difference as a multiple of the largest repeat error, and its interval where it has one."""
         judged = noise.judge(ratio)
+        family = Markup(' data-family="{}" data-of="{}"').format(noise.family, noise.column) if noise.family else ""
         if judged.interval is None:
-            return self._multiple(judged)
+            return self._multiple(judged, family)
         ends = (100 * (end - 1) if DISPLAYED[metric].unit == "%" else end for end in judged.interval)
         texts = (DISPLAYED[metric].text(end).replace("-", "−") for end in ends)
-        interval = Markup('<data class="i" data-rows="{}" data-base="{}" data-as="{}">{}–{}</data>').format(
-            " ".join(ratio.ids), " ".join(ratio.base), metric, *texts
+        interval = Markup('<data class="i" data-rows="{}" data-base="{}" data-as="{}"{}>{}–{}</data>').format(
+            " ".join(ratio.ids), " ".join(ratio.base), metric, family, *texts
         )
-        return Markup("{}<br>{}").format(self._multiple(judged), interval)
+        return Markup("{}<br>{}").format(self._multiple(judged, family), interval)
 
-    def _multiple(self, judged: Judgement) -> Markup:
+    def _multiple(self, judged: Judgement, family: Markup | str) -> Markup:
         if judged.standing == "unknown":
             return self.t("오차 모름", "unknown")
         within = self.t("(오차 안)", " (within noise)") if judged.standing == "within" else ""
         if judged.multiple is None:
             return self.t("오차 안", "within noise") if within else self.t("오차 밖", "larger than noise")
         digits = 1 if judged.multiple < WHOLE_MULTIPLES else 0
-        number = Markup('<data class="m">{}</data>').format(fixed(judged.multiple, digits))
+        number = Markup('<data class="m"{}>{}</data>').format(family, fixed(judged.multiple, digits))
         return self.t("{n}배{within}", "{n}×{within}", n=number, within=within)
 
     def setting(self, value: object, column: str) -> Markup:

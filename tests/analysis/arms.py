@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from collector.analysis.study import Study
@@ -24,6 +25,12 @@ def pair_of(ratios: dict[int, float], **changes: Any) -> list[Row]:
     """Return rows whose throughput with speculation is `ratios` times that without it."""
     off = arm({at: BASE * at for at in ratios}, **changes)
     return [*off, *arm({at: BASE * at * ratio for at, ratio in ratios.items()}, **(MTP | changes))]
+
+
+def asked(tokens: float) -> str:
+    """Return the object that asks an engine for so many tokens a step with MTP."""
+    given = {"method": "mtp", "num_speculative_tokens": 4, "rejection_sample_method": "synthetic"}
+    return json.dumps(given | {"synthetic_acceptance_length": tokens})
 
 
 def study_of(*rows: Row, **changes: Any) -> Study:

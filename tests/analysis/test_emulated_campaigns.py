@@ -12,11 +12,13 @@ from statistics import median
 
 import pytest
 
+from collector.analysis.asked import asked
 from collector.analysis.figures import Figure
 from collector.analysis.left_open import left_open
 from collector.analysis.published import Comparison, compare
 from collector.analysis.sampling import drafts_of, standard_error
 from collector.analysis.speculation import OFF, pairs
+from collector.analysis.windows import windows
 from collector.core.rows import Row
 from collector.report.build import read_campaign, read_published
 from collector.report.pages import Campaign
@@ -205,3 +207,65 @@ def test_the_break_even_of_muse_that_was_left_open_is_placed_within_the_publishe
     assert placed.crossing.repeats == 3
     assert by_all is not None
     assert 1 < (by_all.low or 0) < placed.crossing.estimate < (by_all.high or 99) < 8
+
+
+# --- both window methods -------------------------------------------------------------------------------------
+
+
+def test_ramp_and_drain_hardly_move_throughput_but_the_decode_rate_of_a_request() -> None:
+    study = read_campaign(DATA / "windows")
+    assert {row.checks for row in study.rows} == {""}
+    found = windows(study)
+    assert found
+    assert len(found.cells) == 6
+    assert found.alone == ()
+    for cell in found.cells:
+        assert 0.99 < cell.system.value < 1.015
+        assert found.system.side(cell.system) == 0
+        if cell.record.concurrency == 1:
+            assert cell.decode
+            assert cell.decode.value == pytest.approx(1, abs=0.005)
+    full = [cell for cell in found.cells if cell.record.concurrency == CONCURRENCY]
+    assert [found.decode.side(cell.decode) for cell in full if cell.decode] == [-1, -1]
+    off = next(cell for cell in full if cell.record.speculation == OFF)
+    assert off.decode
+    assert 0.74 < off.decode.value < 0.82, "prompts of a stage are computed before most of its decoding"
+    for cell in full:
+        assert cell.waits
+        assert cell.waits[1].value < 0.4 * cell.waits[0].value
+
+
+def test_speculation_pays_where_it_does_by_either_method() -> None:
+    found = windows(read_campaign(DATA / "windows"))
+    assert found
+    assert [(one.concurrency, one.sides) for one in found.effects] == [(1, (1, 1)), (8, (-1, -1)), (32, (-1, -1))]
+    for one in found.effects:
+        assert one.steady.value == pytest.approx(one.whole.value, rel=0.02)
+
+
+# --- acceptance asked for ------------------------------------------------------------------------------------
+
+
+def test_at_the_acceptance_computed_to_be_needed_speculation_breaks_even() -> None:
+    study = read_campaign(DATA / "acceptance")
+    assert {row.checks for row in study.rows} == {""}
+    (found,) = asked(study)
+    assert [load.concurrency for load in found.loads] == [4, 8, 32]
+    for load in found.loads:
+        near = load.nearest
+        assert load.needed
+        assert near
+        assert near.tokens.value == pytest.approx(load.needed.needed.value, rel=0.05)
+        assert near.ratio.value == pytest.approx(1, abs=0.02)
+        assert near.side == 0
+    eight = found.loads[1]
+    assert eight.contains, "between an acceptance that loses and one that gains"
+
+
+def test_every_ratio_of_an_acceptance_asked_for_is_as_predicted() -> None:
+    (found,) = asked(read_campaign(DATA / "acceptance"))
+    errors = [one.error.value for load in found.loads for one in load.measured if one.error]
+    assert len(errors) == 9
+    assert max(map(abs, errors)) < 2.5
+    ratios = [one.ratio.value for load in found.loads for one in load.measured]
+    assert max(ratios) > 4 * min(ratios), "over a range in which a wrong prediction shows"

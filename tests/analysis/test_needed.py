@@ -1,6 +1,8 @@
-"""Break-even acceptance: what a step would have to yield, exactly by the three factors of a ratio."""
+"""Break-even acceptance: what a step would have to yield."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -35,6 +37,38 @@ def test_with_as_many_tokens_a_step_as_needed_a_request_takes_as_long_as_without
     assert (at.needed.value < tokens) == (ratio > 1) or ratio == pytest.approx(1)
     assert at.acceptance
     assert at.acceptance.value == pytest.approx((at.needed.value - 1) / 4)
+
+
+@given(st.integers(2, 64), st.floats(0.05, 0.5), st.floats(1.2, 6.0), st.floats(1.2, 6.0), st.floats(0.5, 2.0))
+def test_where_prompts_take_turns_with_decoding_the_figure_is_the_crossing_itself(
+    lanes: int, prefill: float, delivered: float, crossing: float, decodes_off: float
+) -> None:
+    """T = lanes × prefill + steps ÷ tokens on both sides. Step times hold prefill, and must not matter."""
+    length = 256
+
+    def took(tokens: float, at: int) -> float:
+        return at * prefill + decodes_off * crossing / tokens  # at `crossing` tokens as long as without speculation
+
+    off = arm({at: at * length / (at * prefill + decodes_off) for at in (1, lanes)}, prefill_mean_s=prefill)
+    on = arm(
+        {at: at * length / took(delivered, at) for at in (1, lanes)},
+        step_time_mean_s=0.123,
+        prefill_mean_s=prefill,
+        **(MTP | {"tokens_per_step": delivered}),
+    )
+    waits = [replace(row, prefill_mean_s=lanes * prefill) if row.concurrency > 1 else row for row in (*off, *on)]
+    study = study_of(*waits)
+    (pair,) = study.pairs(SPECULATION)
+    found = needed(pair, study.rows)
+    assert found
+    assert [one.bound for one in found.stages] == [False, False]
+    for at in found.stages:
+        assert at.needed.value == pytest.approx(crossing)
+        assert (at.needed.value < delivered) == ((pair.at(at.concurrency).ratio or 0) > 1)  # type: ignore[union-attr]
+    # A row of the other window method neither gives the prompt's time nor what prompts deliver.
+    other = [replace(row, row_id=f"s{row.row_id}", window_method="steady", prefill_mean_s=9.0, tokens_per_step=99.0)
+             for row in on]  # fmt: skip
+    assert needed(pair, (*study.rows, *other)) == found
 
 
 @given(st.floats(0.01, 14.9), st.just(15))

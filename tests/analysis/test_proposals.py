@@ -83,7 +83,7 @@ def test_proposals_and_their_plan_do_not_depend_on_the_order_of_rows() -> None:
         assert follow_up_plan(stored, told[0].cells) == follow_up_plan(stored, expected[0].cells)
 
 
-@pytest.mark.parametrize("name", ["dual-3090", "follow-up", "schedule"])
+@pytest.mark.parametrize("name", ["dual-3090", "follow-up", "schedule", "windows", "acceptance"])
 def test_every_proposal_is_a_plan_of_its_own_that_keeps_the_ids_of_known_configurations(name: str) -> None:
     study = _study(name)
     known = {row.configuration_id for row in study.rows}

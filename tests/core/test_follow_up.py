@@ -14,7 +14,7 @@ from collector.core.plan import parse_plan
 PLANS = Path(__file__).parents[2] / "plans"
 
 
-@pytest.mark.parametrize("name", ["cpu-tiny", "dual-3090", "follow-up", "schedule"])
+@pytest.mark.parametrize("name", ["cpu-tiny", "dual-3090", "follow-up", "schedule", "windows", "acceptance"])
 def test_all_cells_of_a_plan_can_be_asked_for_again_with_more_repeats(name: str) -> None:
     text = (PLANS / f"{name}.yaml").read_text()
     plan = parse_plan(text, name)

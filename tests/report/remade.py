@@ -76,6 +76,8 @@ def made_again(at: dict[str, str], table: Table) -> float:
     """Return the value that a figure's rows give, for rows that are there, comparable and have its columns."""
     if at["data-by"].startswith("needed"):
         return needed_again(at, table)
+    if at["data-by"].startswith("expected"):
+        return expected_again(at, table)
     if at["data-by"].startswith("predicted"):
         return roofline.made_again(at["data-of"], table[at["data-rows"]], table.get(at.get("data-base", "")))
     value = _over(at["data-of"], at["data-rows"], table, at["data-by"])
@@ -87,15 +89,39 @@ def made_again(at: dict[str, str], table: Table) -> float:
 
 
 def needed_again(at: dict[str, str], table: Table) -> float:
-    """Tokens a step at which both sides take as long for a request, if its time outside of decoding stays."""
-    on, off = at["data-rows"], at["data-base"]
-    step = _over("(output_tokens-1)*step_time_mean_s", on, table, "mean")
-    outside = _over("concurrency*output_tokens/system_throughput_tok_s", on, table, "mean") - step / _over(
-        "tokens_per_step", on, table, "mean"
-    )
-    tokens = step / (_over("concurrency*output_tokens/system_throughput_tok_s", off, table, "mean") - outside)
+    """Tokens a step at which both sides take as long for a request, if what drafts do not shorten stays."""
+    whole, off = "concurrency*output_tokens/system_throughput_tok_s", at["data-base"]
+    load = float(table[off.split()[0]]["concurrency"])
+    on = " ".join(one for one in at["data-rows"].split() if table[one]["concurrency"] == load)
+    took, delivered = _over(whole, on, table, "mean"), _over("tokens_per_step", on, table, "mean")
+    if "prefill_mean_s" in at["data-of"]:
+        alone = " ".join(one for one in at["data-rows"].split() if table[one]["concurrency"] == 1)
+        rest = load * _over("prefill_mean_s", alone, table, "mean")
+    else:
+        rest = took - _over("(output_tokens-1)*step_time_mean_s", on, table, "mean") / delivered
+    tokens = delivered * (took - rest) / (_over(whole, off, table, "mean") - rest)
     k = _over("num_speculative_tokens", on, table, "mean")
     return tokens if at["data-by"] == "needed" else (tokens - 1) / k
+
+
+def expected_again(at: dict[str, str], table: Table) -> float:
+    """On ÷ off for the tokens a step of the rows that were asked; T = rest + what tokens divide, as many as needed."""
+    whole, off, ids = "concurrency*output_tokens/system_throughput_tok_s", at["data-base"], at["data-rows"].split()
+    asked = " ".join(one for one in ids if "rejection_sample_method" in (table[one]["speculative_config"] or ""))
+    others = " ".join(one for one in ids if one not in asked)
+    crossing = needed_again(at | {"data-rows": others, "data-by": "needed"}, table)
+    load, took = float(table[off.split()[0]]["concurrency"]), _over(whole, off, table, "mean")
+    on, alone = (" ".join(one for one in others.split() if table[one]["concurrency"] == c) for c in (load, 1))
+    if "prefill_mean_s" in at["data-of"]:
+        rest = load * _over("prefill_mean_s", alone, table, "mean")
+    else:
+        decodes = _over("(output_tokens-1)*step_time_mean_s", on, table, "mean")
+        rest = _over(whole, on, table, "mean") - decodes / _over("tokens_per_step", on, table, "mean")
+    ratio = took / (rest + (took - rest) * crossing / _over("tokens_per_step", asked, table, "mean"))
+    if at["data-by"] == "expected":
+        return ratio
+    throughput = "system_throughput_tok_s"
+    return 100 * (_over(throughput, asked, table, "mean") / _over(throughput, off, table, "mean") / ratio - 1)
 
 
 def _over(expression: str, ids: str, table: Table, by: str) -> float:

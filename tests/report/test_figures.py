@@ -144,11 +144,41 @@ def pooled(rows: pd.DataFrame, ids: str, of: str) -> float:
 
 
 def needed(rows: pd.DataFrame, at: dict[str, str]) -> float:
-    """Return the tokens a step at which a request takes as long as in the base, its time outside of decoding kept."""
-    on, whole = at["data-rows"], "concurrency*output_tokens/system_throughput_tok_s"
-    decoding = mean(rows, on, "(output_tokens-1)*step_time_mean_s")
-    outside = mean(rows, on, whole) - decoding / mean(rows, on, "tokens_per_step")
-    return decoding / (mean(rows, at["data-base"], whole) - outside)
+    """Return the tokens a step at which a request takes as long as in the base, what drafts do not shorten kept."""
+    whole, load = "concurrency*output_tokens/system_throughput_tok_s", rows.concurrency[at["data-base"].split()[0]]
+    on, alone = (" ".join(name for name in at["data-rows"].split() if rows.concurrency[name] == c) for c in (load, 1))
+    took, tokens = mean(rows, on, whole), mean(rows, on, "tokens_per_step")
+    outside = took - mean(rows, on, "(output_tokens-1)*step_time_mean_s") / tokens
+    kept = load * mean(rows, alone, "prefill_mean_s") if "prefill" in at["data-of"] else outside
+    return tokens * (took - kept) / (mean(rows, at["data-base"], whole) - kept)
+
+
+def expected(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    """Return on ÷ off for the tokens a step of the rows that were asked, by the times of those that were not."""
+    ids, is_asked = at["data-rows"].split(), asked_of(rows)
+    others = " ".join(name for name in ids if not is_asked[name])
+    crossing = needed(rows, at | {"data-rows": others})
+    tokens = mean(rows, " ".join(name for name in ids if is_asked[name]), "tokens_per_step")
+    # On both sides what drafts do not shorten, and a part that tokens divide: at the crossing it is as large as off.
+    whole, load = "concurrency*output_tokens/system_throughput_tok_s", rows.concurrency[at["data-base"].split()[0]]
+    took = mean(rows, at["data-base"], whole)
+    on, alone = (" ".join(name for name in others.split() if rows.concurrency[name] == c) for c in (load, 1))
+    kept = (
+        load * mean(rows, alone, "prefill_mean_s")
+        if "prefill" in at["data-of"]
+        else (mean(rows, on, whole) - mean(rows, on, "(output_tokens-1)*step_time_mean_s/tokens_per_step"))
+    )
+    return took / (kept + (took - kept) * crossing / tokens)
+
+
+def expected_error(rows: pd.DataFrame, at: dict[str, str]) -> float:
+    own = " ".join(name for name in at["data-rows"].split() if asked_of(rows)[name])
+    measured = mean(rows, own, "system_throughput_tok_s") / mean(rows, at["data-base"], "system_throughput_tok_s")
+    return 100 * (measured / expected(rows, at) - 1)
+
+
+def asked_of(rows: pd.DataFrame) -> pd.Series[bool]:
+    return rows["speculative_config"].fillna("").str.contains("rejection_sample_method")
 
 
 def predicted(rows: pd.DataFrame, at: dict[str, str]) -> float:
@@ -171,6 +201,8 @@ BY_ROWS: dict[str, Callable[[pd.DataFrame, dict[str, str]], float]] = {
     "predicted_share": predicted,
     "pooled": lambda rows, at: pooled(rows, at["data-rows"], at["data-of"]),
     "needed": needed,
+    "expected": expected,
+    "expected_error": expected_error,
     "needed_acceptance": lambda rows, at: (
         (needed(rows, at) - 1) / mean(rows, at["data-rows"], "num_speculative_tokens")
     ),
@@ -221,16 +253,23 @@ LOAD = [
 ]
 
 
-def repeat_error_of(name: str) -> float:
+def basis_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what findings rest on: drafts accepted as they are, and whole stages where there are both windows."""
+    own = rows[~asked_of(rows)]
+    whole = own["window_method"] == "whole_stage"
+    return own[whole] if whole.any() else own
+
+
+def repeat_error_of(name: str, family: str = "", column: str = "system_throughput_tok_s") -> float:
     """Return the largest difference between measurements of the same thing, in per cent; NaN where there is none."""
     if name == "published":
         printed = figures_of()
         return float(printed["value"][printed["metric"] == "repeat_error_max"].iloc[0])
     rows = rows_of(name)
-    rows = rows[rows["checks"].isna()]
+    rows = rows[rows["checks"].isna()] if family else basis_of(rows[rows["checks"].isna()])
     same = [*LOAD, "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens", "extra_flags"]
     for cell in (["configuration_id", *LOAD], same):
-        tok_s = rows.groupby(cell, dropna=False)["system_throughput_tok_s"]
+        tok_s = rows.groupby(cell, dropna=False)[column]
         ends = tok_s.agg(["max", "min", "size"])
         ends = ends[ends["size"] > 1]
         if len(ends):
@@ -240,25 +279,32 @@ def repeat_error_of(name: str) -> float:
 
 def test_every_multiple_is_the_ratio_before_it_against_the_largest_repeat_error(shown: tuple[str, Page]) -> None:
     name, page = shown
-    ratio = None
+    ratio = beside = None
     for at, text in page.numbers:
+        if at["class"] == "f" and at["data-by"] == "ratio":
+            beside = float(at["value"])
         if at["class"] == "f" and at.get("data-as") in ("speculation_ratio", "kv_gain", "nvlink_gain"):
             value = float(at["value"])
             ratio = value if at["data-as"] == "speculation_ratio" else 1 + value / 100
         elif at["class"] == "m":
-            assert ratio is not None
-            again = 100 * (max(ratio, 1 / ratio) - 1) / repeat_error_of(name)
+            family = (at["data-family"], at["data-of"]) if "data-family" in at else ()
+            effect = beside if family else ratio
+            assert effect is not None
+            again = 100 * (max(effect, 1 / effect) - 1) / repeat_error_of(name, *family)
             digits = len(text.partition(".")[2])
             assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)
     if name != "published" and not rows_of(name)["repeat"].gt(1).any():
         assert not any(at["class"] == "i" for at, _ in page.numbers), "an interval without a spread"
 
 
+def column_of(at: dict[str, str]) -> str:
+    return at.get("data-of", "system_throughput_tok_s")
+
+
 def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
     """Return the logarithms of on ÷ off, repeat by repeat."""
     on, off = (
-        good(rows, at[side], ["system_throughput_tok_s"]).set_index("repeat")["system_throughput_tok_s"]
-        for side in ("data-rows", "data-base")
+        good(rows, at[side], [column_of(at)]).set_index("repeat")[column_of(at)] for side in ("data-rows", "data-base")
     )
     return (on / off).map(log)
 
@@ -266,10 +312,16 @@ def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
 def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str, Page]) -> None:
     """Of interleaved repeats, as all of the committed campaigns are; after Smyth (2004), written a second time."""
     name, page = shown
-    printed = [(at, text) for at, text in page.numbers if at["class"] == "i"]
-    if not printed:
-        return
-    rows = rows_of(name)
+    families: dict[str, list[tuple[dict[str, str], str]]] = {}
+    for at, text in page.numbers:
+        if at["class"] == "i":
+            families.setdefault(at.get("data-family", ""), []).append((at, text))
+    for printed in families.values():
+        hold_to_holm(rows_of(name), printed)
+
+
+def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> None:
+    """Make the intervals of effects again that share a level."""
     effects = {at["data-rows"]: log_ratios(rows, at) for at, _ in printed}
     freedom = len(next(iter(effects.values()))) - 1
     own = np.array([one.var(ddof=1) for one in effects.values()])
@@ -281,7 +333,7 @@ def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str
     starts = {tuple(rows.loc[one.split()[0], engine]) for one in effects}
     known = min(2 * half + freedom, freedom * len(starts))
     errors = np.sqrt((2 * half * prior + freedom * own) / (2 * half + freedom) / (freedom + 1))
-    ratios = [BY_ROWS["ratio"](rows, at | {"data-of": "system_throughput_tok_s"}) for at, _ in printed]
+    ratios = [BY_ROWS["ratio"](rows, at | {"data-of": column_of(at)}) for at, _ in printed]
     p_values = sorted(2 * stats.t.sf(abs(np.log(ratios)) / errors, known))
     rejected = next((n for n, p in enumerate(p_values) if p > noise.ERROR_SHARE / (len(p_values) - n)), len(p_values))
     level = noise.ERROR_SHARE / max(1, len(p_values) - rejected)

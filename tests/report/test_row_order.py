@@ -20,7 +20,7 @@ from collector.report.environment import strict_environment
 from collector.report.words import Words
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-NAMES = ("dual-3090", "follow-up")
+NAMES = ("dual-3090", "follow-up", "windows", "acceptance")
 
 
 @cache

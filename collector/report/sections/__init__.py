@@ -7,6 +7,7 @@ from typing import Any
 
 from collector.analysis.study import Study
 from collector.report.sections import (
+    asked,
     causes,
     drafters,
     energy,
@@ -20,6 +21,7 @@ from collector.report.sections import (
     setup,
     speculation,
     summary,
+    windows,
 )
 from collector.report.words import Words
 
@@ -32,10 +34,12 @@ SECTIONS: dict[str, Section] = {
     "speculation": speculation.section,
     "causes": causes.section,
     "drafters": drafters.section,
+    "asked": asked.section,
     "prompts": prompts.section,
     "kv_cache": kv_cache.section,
     "interconnect": interconnect.section,
     "latency": latency.section,
+    "windows": windows.section,
     "energy": energy.section,
     "failures": failures.section,
     "recommendations": recommendations.section,

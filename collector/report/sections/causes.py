@@ -65,7 +65,7 @@ class CaseLines:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    found = printed_cases(study) if study.is_published else cases_of(study.rows, study.failures)
+    found = printed_cases(study) if study.is_published else cases_of(study.basis, study.failures)
     leads = leading(found)
     main = leads[0] if leads else None
     leads = [one for one in leads if one.load == leads[0].load]

@@ -78,7 +78,8 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "rare": [one for one in entries if any(line.drafter is one.drafter and line.ends_rare for line in lines)],
         "once": all(one.drafter.per_forward[name].n == 1 for one in pooled for name in one.drafter.general),
         "conditions": conditions(study, words),
-        "break_even": _break_even(study),
+        "break_even": (wanted := _break_even(study)),
+        "bound": any(at.bound for _, one in wanted for at in one.stages),
         "by_prompt": [_by_prompt(words, members) for members in _by_provenance(entries) if _drawn(members)],
         "by_position": [
             _by_position(words, members, own)

@@ -33,7 +33,7 @@ class UseLines:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    main = main_load(curves(row for row in study.rows if row.energy_j is not None))
+    main = main_load(curves(row for row in study.basis if row.energy_j is not None))
     drawn = of_each_model(main, MOST_LINES)
     others = [one for one in main if one not in drawn]
     names = row_labels([one.record for one in (*drawn, *others)])

@@ -47,7 +47,7 @@ class ChangeLine:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    found = curves(study.rows)
+    found = curves(study.basis)
     main = main_load(found)
     drawn = _lines(of_each_model(main, MOST_LINES))
     return {

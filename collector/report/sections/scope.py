@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from collector.analysis.noise import noise_of
 from collector.analysis.proposals import proposals
-from collector.analysis.scope import Smallest, Unmeasured, left_open, smallest_effect
+from collector.analysis.scope import Smallest, Unmeasured, cells_of, left_open, smallest_effect
 from collector.analysis.study import Study
 from collector.report.proposal_words import label as pair_label
 from collector.report.proposal_words import minutes, reason
@@ -27,7 +26,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     noise = noise_of(study)
     smallest = smallest_effect(study, noise)
     left = left_open(study)
-    measured = Counter((row.configuration_id, row.concurrency, row.requests, row.prompt_set) for row in study.rows)
+    measured = cells_of(study.rows)
     return {
         "configurations": len({row.configuration_id for row in study.rows}),
         "never_ran": len(
