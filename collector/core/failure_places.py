@@ -44,7 +44,7 @@ _ENGINE: Final = re.compile(r"(?:^|/)vllm/(?!.*-packages/)(?!utils/|_custom_ops|
 """A frame of the engine's own that ends the search outwards; its helpers are looked through, other libraries, too."""
 
 _REPLACEABLE: Final = frozenset({"speculation", "quantization", "attention_backend"})
-_UNFORESEEN: Final = re.compile(r"(?:Attribute|Type|Name|UnboundLocal)Error\b")
+_UNFORESEEN: Final = re.compile(r"(?:Attribute|Type|Name|UnboundLocal|Recursion|ZeroDivision|Index)Error\b")
 """Errors of the code, often of two libraries that do not fit: believed only of a part that a flag can replace."""
 
 _ENTRY: Final = re.compile(r":(?:<module>|main|cmd|run|_bootstrap|(?:_?run|worker)_(?!asgi)\w+)$")
