@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collector.analysis.formula import formula_of
-from collector.analysis.quantity import Quantity, least_of, most_of
+from collector.analysis.quantity import Quantity, least_of, mean_of, most_of
 from collector.analysis.step_time import Case, Part
 
 Name = Literal["contention", "kv_capacity"]
@@ -27,7 +27,8 @@ Outcome = Literal["supported", "excluded", "undecided"]
 FLAT_BELOW = 1.05
 #: A step-time ratio that grew by this factor, far beyond any repeat error, has risen with concurrency.
 RISES_FROM = 1.25
-#: The sampled peak of KV usage is a lower bound of the true one; from here on the cache may have been full.
+#: The sampled peak of KV usage is a lower bound of the true one; from here on the cache may have been full. Below, it
+#: is full for whoever waits where what is free holds no further prompt.
 KV_FULL_PERCENT = 90
 
 #: NVML's utilisation is the share of time with any kernel running: below this the GPU waits for something else.
@@ -63,6 +64,7 @@ class Facts:
     capacity_on: Quantity | None
     capacity_off: Quantity | None
     demand: Quantity | None
+    prompt: Quantity | None  # tokens, the mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +112,21 @@ def _rise(rise: float | None) -> float:
 
 
 def _full(facts: Facts) -> bool:
-    return 100 * _value(facts.kv_usage_on) >= KV_FULL_PERCENT
+    usage = _value(facts.kv_usage_on)
+    no_further = (
+        facts.capacity_on is not None
+        and facts.prompt is not None
+        and (1 - usage) * facts.capacity_on.value < facts.prompt.value
+    )
+    return 100 * usage >= KV_FULL_PERCENT or no_further
 
 
 RULES: dict[Name, tuple[Rule, ...]] = {
     "contention": (
         Rule("lowest", "undecided", (), lambda f: f.lowest),
-        Rule("flat", "excluded", ("step_rise",), lambda f: _rise(f.step_rise) < FLAT_BELOW),
         # What is verified in a step must grow for its arithmetic to grow.
         Rule("as_many", "excluded", ("verified_rise",), lambda f: _rise(f.verified_rise) < FLAT_BELOW, extra=True),
+        Rule("flat", "excluded", ("step_rise",), lambda f: _rise(f.step_rise) < FLAT_BELOW),
         Rule(
             "idle",
             "excluded",
@@ -236,4 +244,5 @@ def _facts(part: Part, first: Part | None) -> Facts:
         capacity_on=least_of(on, "kv_cache_tokens"),
         capacity_off=least_of(off, "kv_cache_tokens"),
         demand=formula_of(on, DEMAND),
+        prompt=mean_of(on, "prompt_tokens_mean"),
     )

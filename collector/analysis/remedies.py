@@ -7,18 +7,27 @@ Sources: vLLM's own messages (core/failure_numbers) and reports of the same fail
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collector.analysis.figures import Labels
 from collector.analysis.pairing import OFF
 from collector.analysis.study import PublishedFailure, Study
-from collector.core.failure_numbers import MISSING, NUMBERS, missing_of, numbers_in
+from collector.core.failure_numbers import MISSING, NUMBERS, fitting_of, missing_of, numbers_in
 from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure, Row
 
 UNKNOWN = "other"
-_NAMES = (*dict.fromkeys(name for names in NUMBERS.values() for name in names), *MISSING)
+#: Settings that would fit by other figures than their own, and these figures; a model's length has its own above.
+FITTING = {
+    "gpu_memory_utilization": ("gib_free", "gib_total"),
+    "tensor_parallel_size": ("world_size", "gpu_count", "attention_heads", "tensor_parallel_size"),
+}
+_FITTING = "fitting_"
+_NAMES = (
+    *dict.fromkeys(name for names in NUMBERS.values() for name in names), *MISSING,
+    *(f"{_FITTING}{name}" for name in FITTING),
+)  # fmt: skip
 #: Settings whose change is advice; another model or series is not.
 CHANGEABLE = ("kv_cache_dtype", "speculation", "nvlink")
 _DTYPE = re.compile(r"Re-run with --kv-cache-dtype (?P<dtype>[\w]+)")
@@ -26,7 +35,7 @@ _DTYPE = re.compile(r"Re-run with --kv-cache-dtype (?P<dtype>[\w]+)")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Told:
-    """A number of a failure. `of`: where it stands, or two such names whose difference it is."""
+    """A number of a failure. `of`: where it stands, two such names whose difference it is, or what it follows from."""
 
     value: float
     of: str
@@ -38,7 +47,7 @@ class Remedy:
     """What would help. `kind` is a category; `dtype` is the one that the engine itself suggests."""
 
     kind: str
-    numbers: Mapping[str, Told | None]  # of every name in NUMBERS and MISSING; None where it was not said
+    numbers: Mapping[str, Told | None]  # of every name in NUMBERS, MISSING and FITTING; None where it was not said
     dtype: str | None
     speculating: bool
     fp8: bool  # whether the KV cache takes 8 bits or fewer already
@@ -52,15 +61,16 @@ def remedy(failure: Failure | PublishedFailure) -> Remedy:
     suggested = _DTYPE.search(said)
     return Remedy(
         kind=kind,
-        numbers=dict.fromkeys(_NAMES) | _numbers(failure, said, NUMBERS.get(kind, ())),
+        numbers=dict.fromkeys(_NAMES) | _numbers(failure, said, kind),
         dtype=suggested["dtype"] if suggested else None,
         speculating=known.speculation not in (None, OFF),
         fp8=known.kv_cache_dtype not in (None, "auto", "bfloat16", "float16"),
     )
 
 
-def _numbers(failure: Failure | PublishedFailure, said: str, names: Iterable[str]) -> dict[str, Told]:
-    """Take a number from its column, else from the cause line; add what is missing where that is positive."""
+def _numbers(failure: Failure | PublishedFailure, said: str, kind: str) -> dict[str, Told]:
+    """Take a number from its column, else from the cause line; add what is missing, and what would fit by them."""
+    names = NUMBERS.get(kind, ())
     line = numbers_in([said])
     values = {name: getattr(failure, name, None) for name in names}
     values = {name: line.get(name) if value is None else value for name, value in values.items()}
@@ -71,6 +81,10 @@ def _numbers(failure: Failure | PublishedFailure, said: str, names: Iterable[str
     }
     for name, gap in missing_of({name: told.value for name, told in found.items()}).items():
         found[name] = Told(value=gap, of="-".join(MISSING[name]), failure_id=failure.failure_id)
+    for name, value in fitting_of(kind, {name: told.value for name, told in found.items()}).items():
+        if name in FITTING:
+            of = ",".join(one for one in FITTING[name] if one in found)
+            found[f"{_FITTING}{name}"] = Told(value=value, of=of, failure_id=failure.failure_id)
     return found
 
 

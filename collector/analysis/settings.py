@@ -112,18 +112,12 @@ def withheld(load: Load, advice: Iterable[Advice]) -> list[Judged]:
 
 
 def _grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the comparable rows by model and load, in a fixed order."""
+    """Return the comparable rows by model and load, in a fixed order; NVLink on and off are two loads of a model."""
     grouped: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in _linked(usable(study.basis, THROUGHPUT)):
+    for row in usable(study.basis, THROUGHPUT):
         if row.system_throughput_tok_s:
             grouped[row.model, *(getattr(row, name) for name in LOAD)].append(row)
     return {key: grouped[key] for key in sorted(grouped, key=sortable)}
-
-
-def _linked(rows: Sequence[Row]) -> list[Row]:
-    """Leave out what was measured with NVLink off where the same model was measured with it on."""
-    linked = {row.model for row in rows if row.nvlink != OFF}
-    return [row for row in rows if row.nvlink != OFF or row.model not in linked]
 
 
 def _chosen(

@@ -55,6 +55,9 @@ Volume = Annotated[str, AfterValidator(volume)]
 Size = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")]
 #: Home of the user in vLLM's own images.
 CONTAINER_HOME = "/root"
+#: Folders below a home in which the hub and vLLM keep what they have downloaded and compiled.
+HUB_CACHE = ".cache/huggingface"
+CACHES = (HUB_CACHE, ".cache/vllm", ".cache/flashinfer")
 #: A single value may stand where a list may.
 OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 
@@ -66,8 +69,8 @@ class Part(BaseModel):
 
 
 def _caches() -> list[str]:
-    """Return the folders in which vLLM keeps what it has downloaded and compiled: made anew, they cost minutes."""
-    return [f"${{HOME}}/.cache/{name}:{CONTAINER_HOME}/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
+    """Return the host's caches for the container to use: made anew, they cost minutes."""
+    return [f"${{HOME}}/{name}:{CONTAINER_HOME}/{name}" for name in CACHES]
 
 
 class Container(Part):

@@ -21,6 +21,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from collector.core.command import VARIABLE, quote
 from collector.core.configuration import Configuration
 from collector.core.errors import DataError
+from collector.core.plan_schema import CONTAINER_HOME, HUB_CACHE
 from collector.core.rows import Row
 from collector.core.secrets import HIDDEN, is_secret_name
 
@@ -28,8 +29,8 @@ from collector.core.secrets import HIDDEN, is_secret_name
 IMAGE = "vllm/vllm-openai"
 BY_DIGEST = "@sha256:"
 PORT = 8000
-#: Where the models of a hub are kept, on the host and inside the container, which is told so.
-HUB_FOLDER, HUB_INSIDE, HUB_VARIABLE = "${HOME}/.cache/huggingface", "/huggingface", "HF_HOME"
+#: Where the models of a hub are kept, on the host and inside the container: where a sweep's own container has them.
+HUB_FOLDER, HUB_INSIDE, HUB_VARIABLE = f"${{HOME}}/{HUB_CACHE}", f"{CONTAINER_HOME}/{HUB_CACHE}", "HF_HOME"
 
 #: Keys that no YAML takes for anything else than a text: the longer names of options and of compose.
 _PLAIN_KEY = re.compile(

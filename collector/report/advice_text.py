@@ -65,7 +65,8 @@ def _advised(found: Found, advice: Advice) -> Iterator[str]:
 
 
 def _set(found: Found, load: Load) -> Iterator[str]:
-    yield f"settings for prompts {load['prompt_set']}, {load['output_tokens']} output tokens:"
+    link = f", NVLink {load['nvlink']}" if load["nvlink"] else ""
+    yield f"settings for prompts {load['prompt_set']}, {load['output_tokens']} output tokens{link}:"
     if load.missing:
         yield from _wrapped(plain(absent(load.missing, ENGLISH)))
     for way in sorted({one.pair.speculation for one in withheld(load, found.advice)}):

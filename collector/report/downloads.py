@@ -9,6 +9,7 @@ from typing import Any
 
 from jinja2 import Environment
 
+from collector.analysis.added import added
 from collector.analysis.study import Study
 from collector.core.rows import SCHEMA_VERSION, Row
 from collector.report.evidence import FILES, FOLDERS
@@ -33,6 +34,7 @@ def data_page(study: Study, words: Words, environment: Environment, charts: Iter
         host=_host(study.host_text),
         charts=_charts(charts),
         evidence={name: sum(one.startswith(f"{name}/") for one in study.files) for name in FOLDERS},
+        added=added(study),
         types=TYPES,
         variables=_variables() if study.rows else [],
         schema_version=str(SCHEMA_VERSION),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,11 +10,36 @@ from collector.report.tables import Record
 
 #: Columns of the facts about a campaign, in the order of the page.
 FACT_COLUMNS = (
-    "gpu_model", "cpu_model", "driver_version", "engine_kind", "engine_version", "image", "attention_backend",
+    "gpu_model", "cpu_model", "driver_version", "p2p_driver", "nccl_p2p",
+    "custom_all_reduce", "engine_kind", "engine_version", "image", "attention_backend",
     "tensor_parallel", "max_model_len", "max_num_seqs", "nvlink", "extra_flags", "model", "kv_cache_dtype",
     "speculation", "drafter", "prompt_set", "prompt_tokens_mean", "output_tokens", "concurrency",
     "window_method", "collector_version", "plan_digest",
 )  # fmt: skip
+
+#: Facts of host.json that no row has, in the order of the page; PCIe follows them.
+HOST_FACTS = ("board", "kernel", "iommu", "cpu_governor")
+#: What host.json says of the lanes of a GPU, and the word for it: in use, of the card, of the slot.
+LANES = (("link_width", ""), ("link_width_max", "card "), ("slot_width_max", "slot "))
+
+
+def host_facts(text: str | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what host.json states of board, kernel and PCIe; a fact that it does not state is left out."""
+    stated: Any = json.loads(text) if text else {}
+    if not isinstance(stated, dict):
+        return []
+    found = [(name, (str(stated[name]),)) for name in HOST_FACTS if stated.get(name)]
+    gpus = stated.get("gpus")
+    links = [_lanes(one) for one in gpus if isinstance(one, dict)] if isinstance(gpus, list) else []
+    return found + ([("pcie", tuple(filter(None, links)))] if any(links) else [])
+
+
+def _lanes(gpu: dict[str, Any]) -> str:
+    """Return the lanes of a GPU, such as `x8 (card x16, slot x8)`; empty where none is known."""
+    known = [(word, f"x{gpu[name]}") for name, word in LANES if gpu.get(name)]
+    used = " ".join(lanes for word, lanes in known if not word)
+    most = ", ".join(f"{word}{lanes}" for word, lanes in known if word)
+    return f"{used} ({most})" if used and most else used or most
 
 
 def facts(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...]]]:
@@ -22,8 +48,8 @@ def facts(records: Sequence[Record]) -> list[tuple[str, tuple[str, ...]]]:
     for name in FACT_COLUMNS:
         states = _FACTS.get(name, _plain(name))
         values = {states(one) for one in records if getattr(one, name, None) not in (None, "")}
-        fuller = {key for key, text in values if text != str(key)}
-        kept = [(key, text) for key, text in values if text != str(key) or key not in fuller]
+        fuller = {key for key, text in values if text != _text(key)}
+        kept = [(key, text) for key, text in values if text != _text(key) or key not in fuller]
         if kept:
             found.append((name, _in_order(name, [text for _, text in sorted(kept)])))
     return found
@@ -37,7 +63,11 @@ def _in_order(name: str, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _plain(name: str) -> Callable[[Any], tuple[Any, str]]:
-    return lambda one: (getattr(one, name), str(getattr(one, name)))
+    return lambda one: (getattr(one, name), _text(getattr(one, name)))
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _gpu(one: Any) -> tuple[Any, str]:

@@ -45,7 +45,8 @@ def _about(own: list[tuple[Load, Setting]]) -> Iterator[str]:
     _, first = own[0]
     row = first.row
     yield f"{row.model}: campaign {row.campaign}, {row.provenance}, configuration {row.configuration_id}"
-    yield f"holds for {hardware(row)}, vLLM {row.engine_version}, weights {row.model_path}"
+    link = f", NVLink {row.nvlink}" if row.nvlink else ""
+    yield f"holds for {hardware(row)}{link}, vLLM {row.engine_version}, weights {row.model_path}"
     for load, one in own:
         chosen = f"chosen for prompts {load['prompt_set']} at concurrency {_listed(one.concurrencies)}"
         yield f"{chosen}; rows {' '.join(name for each in one.choices for name in each.throughput.ids)}"

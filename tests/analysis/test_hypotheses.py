@@ -39,6 +39,8 @@ SHORT: dict[str, Any] = {
     "capacity_on": 7_000,
     "capacity_off": 12_000,
 }
+#: Of a cache that holds one request, a fifth is free.
+ONE_FITS = SHORT | {"kv_usage_on": 0.79, "capacity_on": 1_166, "prompt": 655}
 NOTHING: dict[str, Any] = {one.name: None for one in fields(Facts)} | {"lowest": False}
 
 
@@ -85,6 +87,10 @@ def test_contention_is_judged_by_the_rise_of_step_time_without_preemption(
     [
         ({"preemptions_on": 0, "kv_usage_on": 0.05}, "excluded", "no_pressure"),
         ({"preemptions_on": 0, "kv_usage_on": KV_FULL_PERCENT / 100}, "undecided", "full"),
+        # A cache that holds one request and no second prompt is full for those who wait, at whatever usage.
+        (ONE_FITS, "supported", "short_with_it"),
+        (ONE_FITS | {"capacity_on": 40_000}, "excluded", "no_pressure"),
+        (ONE_FITS | {"prompt": 200}, "excluded", "no_pressure"),
         ({"preemptions_on": 5, "preemptions_off": 0}, "supported", "only_with_it"),
         ({"preemptions_on": 13, "preemptions_off": 14, "kv_usage_on": 0.99}, "undecided", "both_preempt"),
         (SHORT, "supported", "short_with_it"),
@@ -195,6 +201,8 @@ def test_demand_is_what_a_full_batch_holds_at_its_end() -> None:
 DATA = Path(__file__).resolve().parents[2] / "data"
 #: Muse's own memory, but for what is taken away: with the drafter a full batch does not fit, without it does.
 SMALL = {"profile": 1, "extends": "dual-3090", "memory": {"non_torch_bytes": 7_800_000_000}}
+#: ... and with so little left that beside the drafter one request fits at a time; without it, all of them.
+ONE_AT_A_TIME = SMALL | {"memory": {"non_torch_bytes": 8_318_000_000}}
 #: The same with so much arithmetic that verification costs next to nothing.
 SMALL_AND_FAST = SMALL | {
     "memory": {"non_torch_bytes": 8_150_000_000},
@@ -206,17 +214,17 @@ campaign: small-kv
 engine: {kind: emulated, version: 0.27.0, profile: PROFILE}
 models: {muse-glimmer-30b: {path: org/muse, drafter: org/muse-dflash}}
 speculation: {dflash-15: {method: dflash, model: "{drafter}", num_speculative_tokens: 15}}
-defaults: {tensor_parallel: 2, max_model_len: 2048, max_num_seqs: 32, nvlink: on}
+defaults: {tensor_parallel: 2, max_model_len: LENGTH, max_num_seqs: 32, nvlink: on}
 matrix: {model: muse-glimmer-30b, speculation: [off, dflash-15]}
 stages: {concurrency: {1: 2, 32: 64}, prompt_tokens: 655, output_tokens: 256}
 """
 
 
-def swept(folder: Path, profile: dict[str, Any]) -> Judged:
+def swept(folder: Path, profile: dict[str, Any], longest: int = 2048) -> Judged:
     """Sweep one pair in virtual time and return what is judged of it at 32."""
     (folder / "small-kv.json").write_text(json.dumps(profile))
     plan = folder / "plan.yaml"
-    plan.write_text(PLAN.replace("PROFILE", str(folder / "small-kv.json")))
+    plan.write_text(PLAN.replace("PROFILE", str(folder / "small-kv.json")).replace("LENGTH", str(longest)))
     assert main(["sweep", str(plan), "--out", str(folder / "data")]) == 0
     return by_concurrency(list(read_campaign(folder / "data" / "small-kv").rows))[32]
 
@@ -238,6 +246,19 @@ def test_where_the_cache_is_made_too_small_for_the_drafter_kv_capacity_is_suppor
     assert number(facts.kv_usage_on) > 0.99 > number(facts.kv_usage_off)
     # What a preempted request waits is in its step time, so that says nothing of contention.
     assert (found.contention.outcome, found.contention.rule) == ("undecided", "preempted")
+
+
+def test_where_only_the_cache_is_made_small_both_verdicts_are_the_opposite_with_the_figures(tmp_path: Path) -> None:
+    found = swept(tmp_path, ONE_AT_A_TIME, longest=1024)
+    facts = found.facts
+    assert found.part.point.ratio is not None
+    assert found.part.point.ratio < 0.5
+    assert (found.kv_capacity.outcome, found.kv_capacity.rule) == ("supported", "short_with_it")
+    assert number(facts.capacity_on) < number(facts.demand) <= number(facts.capacity_off)
+    assert number(facts.waiting_on) == 31
+    # One request at a time verifies its 16 positions, of which 512 would go into a step: nothing contends.
+    assert (found.contention.outcome, found.contention.rule) == ("excluded", "as_many")
+    assert number(facts.verified) <= 16 < number(facts.positions_per_step) == 512
 
 
 def test_where_arithmetic_is_cheap_and_the_cache_too_small_both_verdicts_are_the_opposite(tmp_path: Path) -> None:

@@ -88,6 +88,38 @@ def test_a_number_without_a_column_is_read_from_the_engines_words() -> None:
     assert number("gib_held", category="gpu_busy", cause=held) == pytest.approx(10.47 - 6.44)
 
 
+@pytest.mark.parametrize(
+    ("category", "cause", "name", "fits"),
+    [
+        (
+            "gpu_busy",
+            "Free memory on device cuda:0 (6.44/11.63 GiB) on startup is less than desired",
+            "gpu_memory_utilization",
+            0.55,  # 6.44 / 11.63 = 0.5537, rounded down: 0.56 would not fit
+        ),
+        (
+            "tensor_parallel",
+            "ValueError: Total number of attention heads (30) must be divisible by tensor parallel size (4).",
+            "tensor_parallel_size",
+            3,
+        ),
+        (
+            "tensor_parallel",
+            "ValueError: World size (4) is larger than the number of available GPUs (2) in this node.",
+            "tensor_parallel_size",
+            2,
+        ),
+        ("tensor_parallel", "ValueError: something else", "tensor_parallel_size", None),
+        ("gpu_busy", "ValueError: no free memory", "gpu_memory_utilization", None),
+        ("oom_graph", "Free memory on device cuda:0 (6.44/11.63 GiB)", "gpu_memory_utilization", None),
+    ],
+)
+def test_the_setting_that_would_fit_follows_from_the_numbers_where_they_allow_it(
+    category: str, cause: str, name: str, fits: float | None
+) -> None:
+    assert number(f"fitting_{name}", category=category, cause=cause, gib_free=None) == fits
+
+
 def test_numbers_of_another_kind_of_failure_are_left_alone() -> None:
     assert number("kv_gib_needed", category="oom_graph", kv_gib_needed=3.0) is None
     assert set(MISSING) <= set(remedy(make_failure()).numbers)

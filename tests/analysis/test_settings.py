@@ -17,6 +17,7 @@ from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.core.speculative import SCHEDULE, check_speculation
 from collector.report.build import read_campaign
+from collector.report.setting_files import setting_files
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
 DATA = Path(__file__).resolve().parents[2] / "data"
@@ -82,6 +83,20 @@ def test_emulated_and_measured_rows_are_two_loads() -> None:
     assert {one["provenance"] for one in found} == {"measured", "emulated"}
     for one in found:
         assert {each.row.provenance for each in one.settings} == {one["provenance"]}
+
+
+def test_nvlink_on_and_off_are_two_loads_with_a_setting_of_their_own() -> None:
+    rows = [*pair_of({1: 1.5, 8: 1.2}, nvlink="on"), *pair_of({1: 0.8, 8: 0.5}, nvlink="off")]
+    found = {one["nvlink"]: one for one in loads(study_of(*rows), noise_of(study_of(*rows)))}
+    assert set(found) == {"on", "off"}
+    assert {name: [one.row.speculation for one in load.settings] for name, load in found.items()} == {
+        "on": ["mtp"],
+        "off": ["off"],
+    }
+    texts = setting_files(found.values())
+    for name, load in found.items():
+        (one,) = load.settings
+        assert f", NVLink {name}, " in texts[f"{one.file}.sh"]
 
 
 def timed(buckets: dict[int, tuple[float, float]], rows: list[Row]) -> list[Row]:

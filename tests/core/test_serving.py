@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from collector.core.configuration import Configuration
 from collector.core.errors import DataError
 from collector.core.plan import parse_plan
+from collector.core.plan_schema import Container
 from collector.core.rows import Row
 from collector.core.serving import Serving, command_text, compose_text, config_text, serving_of
 from collector.core.speculative import SCHEDULE
@@ -164,13 +165,20 @@ def test_a_compose_file_has_the_cards_the_image_the_shared_memory_and_the_models
     assert service["image"] == "vllm/vllm-openai@sha256:ab"
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
-    assert service["environment"] == {"HF_HOME": "/huggingface"}
+    assert service["environment"] == {"HF_HOME": "/root/.cache/huggingface"}
     assert service["ipc"] == "host"
     assert service["ports"] == ["127.0.0.1:8000:8000"]
-    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/huggingface"]
+    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/root/.cache/huggingface"]
     cpu = service_of(compose_text(serving_of(replace(row, gpu_model=None, image=None))))
     assert "deploy" not in cpu
     assert cpu["image"] == "vllm/vllm-openai:v0.27.0"
+
+
+def test_the_models_of_the_hub_lie_where_the_container_of_a_sweep_has_them() -> None:
+    service = service_of(compose_text(serving_of(make_row(model_path="org/m"))))
+    (hub,) = service["volumes"]
+    assert f"{hub['source'].replace(':?not set', '')}:{hub['target']}" in Container().volumes
+    assert service["environment"]["HF_HOME"] == hub["target"]
 
 
 @pytest.mark.parametrize(

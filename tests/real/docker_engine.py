@@ -19,29 +19,50 @@ from tests.real.environment import cache_root
 START_S = 60
 
 
+class Daemon:
+    """A dockerd of our own: its address, and it killed and started again. Its images stay in the cache folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = f"unix://{folder}/docker.sock"
+        self._folder = folder
+        self.start()
+
+    def start(self) -> None:
+        options = {
+            "host": self.address,
+            "pidfile": self._folder / "pid",
+            "exec-root": self._folder / "exec",
+            "data-root": cache_root() / "docker",
+        }
+        command = ["dockerd", *(f"--{name}={value}" for name, value in options.items())]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        _wait_until_it_answers(self.address, self._process, self._folder / "log")
+
+    def kill(self) -> None:
+        """Kill it as a crash does: its containers run on, until the next one ends them."""
+        self._process.kill()
+        self._process.wait()
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
 @contextmanager
-def daemon(folder: Path) -> Iterator[str]:
-    """Yield the address of a daemon. Its images stay in the cache folder. Raises RuntimeError where none can be had."""
+def daemon(folder: Path) -> Iterator[Daemon | None]:
+    """Yield a daemon of our own, or None where this machine's answers. Raises RuntimeError where none can be had."""
     with suppress(MeasurementError):
         connect({}).close()
-        yield "unix:///var/run/docker.sock"
+        yield None
         return
     if shutil.which("dockerd") is None:
         raise RuntimeError("no Docker daemon answers and no dockerd is installed: apt-get install docker.io")
-    address = f"unix://{folder}/docker.sock"
-    options = {
-        "host": address,
-        "pidfile": folder / "pid",
-        "exec-root": folder / "exec",
-        "data-root": cache_root() / "docker",
-    }
-    command = ["dockerd", *(f"--{name}={value}" for name, value in options.items())]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        try:
-            _wait_until_it_answers(address, process, folder / "log")
-            yield address
-        finally:
-            process.terminate()
+    ours = Daemon(folder)
+    try:
+        yield ours
+    finally:
+        ours.end()
 
 
 def _wait_until_it_answers(address: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -28,7 +28,8 @@ PACKAGE = "/opt/collector"
 PROGRAMS = ("/bin/sh", "/usr/bin/lscpu")
 #: What the embedded engine imports, seen by importing it.
 IMPORTED = """
-import collector.cli, collector.emulator.server, collector.emulator.physics, collector.emulator.profile_file, sys
+import collector.verbs.emulate, collector.emulator.server, sys
+import collector.emulator.physics, collector.emulator.profile_file
 import uvicorn.protocols.http.auto, uvicorn.loops.auto, uvicorn.lifespan.off
 print(*{one.partition(".")[0] for one in sys.modules})
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import socket
 import sys
 import time
@@ -15,7 +16,7 @@ from collector.measure.engines import containers
 from collector.measure.engines.daemon import connect
 from tests.measure.sweeping import Bench, kill
 from tests.real import image
-from tests.real.docker_engine import Relay, daemon
+from tests.real.docker_engine import Daemon, Relay, daemon
 from tests.real.environment import ensure as ensure_vllm
 
 pytestmark = pytest.mark.docker
@@ -50,6 +51,19 @@ extra:
   - {series: exits, environment: {EMULATE_EXIT: 7}}
   - {series: no-image, image: "collector-tests/none:1"}
 """
+#: The reference's plan, and what is another in a container of the embedded engine.
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE = ROOT / "plans" / "dual-3090.yaml"
+STORED = ROOT / "data" / "dual-3090"
+WHOLE_HERE = {
+    "campaign: dual-3090": "campaign: small",
+    "kind: auto": "kind: docker\n  image: IMAGE\n  container: {gpus: none, volumes: []}",
+    "HF_HUB_OFFLINE: 1": "EMULATE_SPEED: TIMES",
+}
+#: An hour and a half of the engine's time in one minute.
+WHOLE_AT = 80
+ENGINE = ("model", "series", "kv_cache_dtype", "speculation", "num_speculative_tokens", "nvlink")
+ROW, FAILURE = (*ENGINE, "prompt_set", "concurrency", "requests"), (*ENGINE, "category", "phase", "cause", "exit_code")
 TWO = "matrix: {speculation: [off, dflash-15]}\n"
 VLLM_PLAN = """\
 plan: 1
@@ -75,9 +89,14 @@ stages: {concurrency: {1: 3, 2: 6}, prompt_tokens: 120, output_tokens: 128}
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon | None]:
     with daemon(tmp_path_factory.mktemp("dockerd")) as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def address(own: Daemon | None) -> str:
+    return own.address if own else "unix:///var/run/docker.sock"
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +162,25 @@ def test_the_emulated_plan_runs_through_containers_failing_starts_included(
     assert ours(api, bench) == []
 
 
+def test_the_whole_plan_dual_3090_runs_through_containers(
+    tmp_path: Path, address: str, api: Any, engine_image: str
+) -> None:
+    plan = WHOLE.read_text()
+    for words, instead in WHOLE_HERE.items():
+        assert words in plan
+        plan = plan.replace(words, instead)
+    bench = bench_of(tmp_path, plan, address, engine_image, speed=WHOLE_AT, variables={"MODELS": "org"})
+    done = bench.sweep(timeout=SLOWLY_S)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for table, columns in {"rows.csv": ROW, "failures.csv": FAILURE}.items():
+        stored = list(csv.DictReader((STORED / table).read_text().splitlines()))
+        found = bench.table(table)
+        assert [[one[name] for name in columns] for one in found] == [[one[name] for name in columns] for one in stored]
+    # So fast that two cores do not always keep up.
+    assert {name for row in bench.rows() for name in row["checks"].split()} <= {"client_bound"}
+    assert ours(api, bench) == []
+
+
 def test_a_port_that_is_taken_is_a_failure_and_measured_when_it_is_free(
     tmp_path: Path, address: str, api: Any, engine_image: str
 ) -> None:
@@ -181,15 +219,20 @@ def test_a_sweep_killed_in_mid_stage_is_resumed_and_its_container_removed(
     assert "emulates vLLM" in next(bench.campaign.glob("logs/*-a1.log")).read_text()
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["its socket is cut", "it is killed"])
 def test_a_daemon_that_goes_in_mid_sweep_costs_no_row(
-    tmp_path: Path, address: str, api: Any, engine_image: str
+    tmp_path: Path, own: Daemon | None, address: str, api: Any, engine_image: str, killed: bool
 ) -> None:
     relay = Relay(tmp_path / "relay.sock", address)
     bench = bench_of(tmp_path, HEAD + TWO + STAGES + LIMITS, relay.address, engine_image, speed=5)
     with bench.sweeping() as process:
         bench.wait_until(lambda: bench.journal().count('"stage_attempted"') >= 2, "the second stage", seconds=SLOWLY_S)
+        if killed and own:  # a daemon of this machine is not ours to kill: then its socket is cut once more
+            own.kill()
         relay.cut()
         time.sleep(3)
+        if killed and own:
+            own.start()
         back = Relay(tmp_path / "relay.sock", address)  # restarted, as by an update
         told, _ = process.communicate(timeout=SLOWLY_S)
     assert [(one["category"], one["retryable"]) for one in bench.failures()] == [("container", "true")], told

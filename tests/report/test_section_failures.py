@@ -108,6 +108,21 @@ def test_numbers_of_a_failure_become_a_remedy(language: str) -> None:
     assert ">111456<" in text
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_setting_that_would_fit_stands_in_the_table_and_nothing_where_no_number_tells(language: str) -> None:
+    busy = "ValueError: Free memory on device cuda:0 (6.44/11.63 GiB) on startup is less than desired GPU memory "
+    heads = "Total number of attention heads (30) must be divisible by tensor parallel size (4)."
+    told = [
+        make_failure(category="gpu_busy", cause=busy, model="a"),
+        make_failure(category="tensor_parallel", cause=heads, model="b"),
+    ]
+    text = Text(rendered(study_of(told), language)).text
+    assert "--gpu-memory-utilization 0.55" in text
+    assert "--tensor-parallel-size 3" in text
+    silent = [make_failure(category="gpu_busy", cause="busy"), make_failure(category="tensor_parallel", cause="no")]
+    assert not re.search(r"--(gpu-memory-utilization|tensor-parallel-size) \d", Text(rendered(study_of(silent))).text)
+
+
 def test_every_number_of_a_failure_is_what_failures_csv_says() -> None:
     study = read_campaign(DATA / "dual-3090")
     with (DATA / "dual-3090" / "failures.csv").open(encoding="utf-8", newline="") as file:

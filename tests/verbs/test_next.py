@@ -9,10 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from jinja2 import FileSystemLoader
 
+from collector.analysis.added import added
 from collector.cli import main
 from collector.core.configuration import row_id
 from collector.core.plan import parse_plan
+from collector.report.build import TEMPLATES, read_campaign
+from collector.report.downloads import data_page
+from collector.report.environment import strict_environment
+from collector.report.settings_page import _configurations
+from collector.report.words import Words
 
 ROOT = Path(__file__).parents[2]
 PLAN = """\
@@ -169,3 +176,30 @@ def test_a_sweep_until_the_break_even_that_was_interrupted_goes_on_with_the_same
     table.write_text("".join(lines[:9]))  # header, six rows of the plan, and what one side got first
     assert main(["sweep", str(swept / "muse.yaml"), "--out", str(cut), "--until", "break-even"]) == 0
     assert {row["row_id"] for row in _rows(cut / "muse")} == {row["row_id"] for row in _rows(whole / "muse")}
+
+
+def test_the_pages_tell_which_stages_were_added_and_how_to_measure_them_again(campaign: Path, tmp_path: Path) -> None:
+    plan, data = tmp_path / "next.yaml", str(campaign.parent)
+    assert added(read_campaign(campaign)) == ()
+    before = {row["row_id"] for row in _rows(campaign)}
+    assert main(["next", "muse", "--data", data, "--out", str(plan), "--most", "6"]) == 0
+    assert main(["sweep", str(plan), "--out", data]) == 0
+    (one,) = added(study := read_campaign(campaign))
+    assert one.file is not None
+    assert {row.row_id for row in one.rows} == {row["row_id"] for row in _rows(campaign)} - before
+    page = data_page(study, Words("en"), strict_environment(FileSystemLoader(TEMPLATES), "en"), ())
+    assert f"collector sweep {one.file} --engine emulated --out again" in page
+    assert all(
+        f">{at}</data>" in page.partition("Stages added later")[2] for _, _, stages in one.stages for at in stages
+    )
+    new = {row.configuration_id for row in one.rows} - {each.configuration_id for each in study.plans[0].configurations}
+    assert new, "some of the added configurations are in no other plan"
+    assert new <= set(_configurations(study.plans)), "so that the settings page knows their environment"
+
+
+def test_stages_that_a_sweep_chose_itself_are_told_apart_from_those_of_a_plan(campaign: Path) -> None:
+    before = {row["row_id"] for row in _rows(campaign)}
+    assert main(["sweep", str(campaign / "plan.yaml"), "--out", str(campaign.parent), "--until", "break-even"]) == 0
+    (one,) = added(read_campaign(campaign))
+    assert (one.plan, one.cells) == (None, None)
+    assert {row.row_id for row in one.rows} == {row["row_id"] for row in _rows(campaign)} - before != set()

@@ -26,6 +26,8 @@ MIB_IN_GIB = 1024
 #: Less than this prints in MiB, so that its leading digits show.
 MIB_BELOW_GIB = 0.1
 MEMORY_DIGITS = 2
+#: As fitting_of rounds --gpu-memory-utilization down.
+SHARE_DIGITS = 2
 COUNTED = ("configurations", "reboots")
 #: Figures of the published study about what it left out, and where they stand.
 LEFT_OUT = "not_run"
@@ -83,6 +85,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "refused": [_unnamed(one) for one in study.figures_of("configurations_failed")],
         "NAMED_CATEGORIES": NAMED_CATEGORIES,
         "gib": _printer(words, lambda value: _memory(value, words)),
+        "share": _printer(words, lambda value: Markup("{}").format(fixed(value, SHARE_DIGITS))),
         "whole": _printer(words, lambda value: Markup("{}").format(fixed(value, 0))),
     }
 
