@@ -36,7 +36,10 @@ _PLACES: Final = tuple(
         (r"model_loader/(?!weight_utils\.py:\w+_weight_loader$)", "model_files"),
         (r"/(?:safetensors|sentencepiece|tiktoken|mistral_common|gguf)/|torch/serialization\.py", "model_files"),
         (r"vllm/tokenizers/|transformers/tokenization_|/tokenizers/", "model_files"),
-        (r"vllm/(?:config/|engine/arg_utils|tool_parsers/|reasoning/)", "cli"),
+        (
+            r"vllm/(?:config/|engine/arg_utils|envs|tool_parsers/|reasoning/)|argparse_utils|entrypoints/\S*cli_?args",
+            "cli",
+        ),
     )
 )
 
@@ -44,7 +47,7 @@ _ENGINE: Final = re.compile(r"(?:^|/)vllm/(?!.*-packages/)(?!utils/|_custom_ops|
 """A frame of the engine's own that ends the search outwards; its helpers are looked through, other libraries, too."""
 
 _REPLACEABLE: Final = frozenset({"speculation", "quantization", "attention_backend"})
-_UNFORESEEN: Final = re.compile(r"(?:Attribute|Type|Name|UnboundLocal|Recursion|ZeroDivision|Index)Error\b")
+_UNFORESEEN: Final = re.compile(r"(?:Attribute|Type|Name|UnboundLocal|Recursion|Index|ZeroDivision)Error\b")
 """Errors of the code, often of two libraries that do not fit: believed only of a part that a flag can replace."""
 
 _ENTRY: Final = re.compile(r":(?:<module>|main|cmd|run|_bootstrap|(?:_?run|worker)_(?!asgi)\w+)$")

@@ -321,20 +321,6 @@ _CLI_PARSER = (
     ),
 )
 
-# Where the engine's own code refuses on purpose, the place names the kind. Not for errors of any other name:
-# a tensor's shape or a missing key there is a fault that nobody foresaw.
-_ON_PURPOSE = r"^\S*(?:ValueError|NotImplementedError|AssertionError): \S"
-_PLACE = (
-    _rule("speculation", _ON_PURPOSE, within=r"(?:config/speculative|/spec_decode/\S*)\.py:\S+$"),
-    _rule("quantization", _ON_PURPOSE, within=r"layers/quantization/\S*\.py:\S+$|fused_moe/oracle/\S+$"),
-    _rule(
-        "attention_backend",
-        _ON_PURPOSE,
-        within=r"v1/attention/(?:backends/|selector)\S*:(?:__init__|__post_init__|get_\w+|_?validate\w*|_cached\w*)$",
-    ),
-    _rule("cli", _ON_PURPOSE, within=r"(?:engine/arg_utils|/envs|argparse_utils|entrypoints/\S*cli\S*)\.py:\S+$"),
-)
-
 # What the engine advises to change tells what it is about.
 _ADVICE = (
     _rule("attention_backend", r"(?:different|another|other) (?:attention )?backend|--attention-backend"),
@@ -435,8 +421,6 @@ _ENVIRONMENT = (
         "environment",
         r"package is not (?:available|installed)|please (?:install|update|upgrade) |gaierror|Name or service not known",
     ),
-    # Last of the compiler's rules: an error of any name, raised inside its own code or its cache.
-    _rule("jit", r"^\S*(?:Error|Exception)\b", within=r"(?:torch/_inductor|torch/_dynamo|vllm/compilation)/\S*$"),
 )
 
 # Sentences of a family, for messages not met yet: after every message that is known by itself.
@@ -515,7 +499,6 @@ RULES: Final = (
     *_JIT,
     *_CUDA,
     *_ENVIRONMENT,
-    *_PLACE,
     *_ADVICE,
     *_CONFIG,
     *_FOLLOWERS,

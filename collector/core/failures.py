@@ -3,7 +3,7 @@
 The last line of a log is almost never the cause: three layers of processes repeat a failure in their own
 words, and ranks that were fine fail because another one went away. So every exception of every process is
 collected, those that only follow from others are set aside, and the first that is left is the cause. What it
-means is looked up in `failure_rules`.
+means is looked up in `failure_rules`, and for what no rule knows in `failure_places`.
 """
 
 from __future__ import annotations
