@@ -53,10 +53,7 @@ def found_in(events: Sequence[Event], echo: str) -> list[Found]:
 
 def _judge(group: Sequence[Event], echo: str) -> Found:
     """Find the first rule that knows any of a chain of exceptions; unknown, the last one is what it came to."""
-    heard = [
-        (event, NOT_SAID.sub("", event.said), f"{echo} {event.line.process} {' '.join(event.frames)}")
-        for event in group
-    ]
+    heard = [(event, NOT_SAID.sub("", event.said), _where(event, echo)) for event in group]
     frames = [frame for event in group for frame in event.frames]
     for rule in RULES:
         for event, said, where in heard:
@@ -64,3 +61,8 @@ def _judge(group: Sequence[Event], echo: str) -> Found:
             if allowed and rule.pattern.search(said) and (rule.within is None or rule.within.search(where)):
                 return Found(event, rule, frames, group)
     return Found(group[-1], None, frames, group)
+
+
+def _where(event: Event, echo: str) -> str:
+    """What a rule's `within` is held against: its frames come last, the one that raised at the very end."""
+    return " ".join([echo, event.line.process, event.line.source, *event.frames])

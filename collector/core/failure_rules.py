@@ -55,7 +55,10 @@ def _rule(
     )
 
 
-_NOT = r"(?:not (?:yet )?(?:supported|support|implemented|compatible|available|allowed)|n't support|unsupported)"
+_NOT = (
+    r"(?:not (?:yet )?(?:supported|support|implemented|compatible|available|allowed)|n't support|unsupported"
+    r"|no longer supported|incompatible with|has been removed)"
+)
 
 # A container that never ran the engine says so in the words of Docker or of its runtime, on plain lines.
 _CONTAINER = (
@@ -86,11 +89,22 @@ _CONTAINER = (
 # rule about memory, because it is neither GPU memory nor /dev/shm.
 _TILE = (_rule("jit", r"out of resources?: ?shared memory|OutOfResources", kind="loose", source="triton"),)
 
+# What a failed build prints names sources, flags and kernels of every part: it must be named before them.
+_BUILD = (_rule("jit", r"ninja: build stopped|Ninja build failed|Error building extension|nvcc fatal", kind="loose"),)
+
+# Whoever started the engine ended it, because it took too long; that it was tried and failed is no end yet.
+_PROBE = (
+    _rule("timeout", r"failed (?:startup|liveness) probe, will be|probe failed too many times", kind="loose"),
+    _rule("timeout", r"(?:startup|liveness) probe (?:failed|errored)", kind="follower loose"),
+)
+
 _SHM = (
     # The same words mean the disk elsewhere: the place decides.
     _rule("shm", r"No space left on device.*/dev/shm|/dev/shm.*(?:No space left|failed|error)", kind="loose"),
     _rule("shm", r"No space left on device", within=r"shared_memory|shm_broadcast|object_storage"),
     _rule("shm", r"while creating shared memory segment|extend /dev/shm|ncclShmOpen", kind="loose"),
+    _rule("shm", r"(?:shared memory|\bshm\b).*No space left|--shm-size|Insufficient space in \S*shm"),
+    _rule("shm", r"unable to (?:allocate|open|create|resize|attach) shared memory"),
     _rule("shm", r"NCCL WARN.*posix_fallocate", kind="loose", source="nccl#290"),
     _rule("shm", r"insufficient shared memory|out of shared memory|bus error|SIGBUS", kind="loose"),
     _rule("shm", r"unable to (?:write to file|open shared memory object|mmap \d+ bytes from file) <", kind="loose"),
@@ -166,11 +180,27 @@ _SPECULATION = (
     _rule("speculation", r"async scheduling is only supported with|padded drafter batch|dflash_config"),
     _rule("speculation", r"DFlash uses a fixed|does not support M-RoPE yet|dspark_block_size|n_predict="),
     _rule("speculation", r"Model Runner V2 (?:does not yet support|requires)", phase="config"),
+    _rule(
+        "speculation",
+        r"\b(?:speculative_\w+|synthetic_acceptance_\w+|draft_(?:model|sample|max)_\w+)\b ?(?:=|must|should|\()",
+    ),
+    _rule(
+        "speculation",
+        r"rejection_sample_method|unknown spec\w* (?:decod\w+ )?method|speculators config|EAGLE-?3? interface",
+    ),
     _rule("speculation", r"Arctic Inference is required|Synthetic acceptance not supported|Eagle3 is only"),
     # A bare assertion: blocks of drafted tokens that do not divide the hybrid cache's block.
     _rule("speculation", r"^AssertionError$", within=r"/spec_decode/\S+$"),
     _rule("speculation", r"^AssertionError$", within=r"(?s)^(?!.*speculative_config=None).*kv_cache_coordinator"),
 )
+
+_MODEL_FILE = (
+    r"(?:\.safetensors|\.bin|\.gguf|\.pth?\b|\.model\b|\.tiktoken|tekken\.json|tokenizer\S*|vocab\.\w+|merges\.txt|/params\.json"
+    r"|/(?:\w+_)?config\.json|index\.json)"
+)
+
+# The hub's answers name files, too: what is not there is not the disk's.
+_HERE = r"^(?!.*(?:https?://|Client Error)).*"
 
 _MODEL = (
     _rule("max_model_len", r"max_model_len \(\d+\) is greater than the derived max_model_len", phase="config"),
@@ -179,6 +209,8 @@ _MODEL = (
     _rule("trust_remote_code", r"(?:setting|argument|option|pass) .?-*trust[_-]remote[_-]code", phase="config"),
     _rule("trust_remote_code", r"requires you to execute the \w+ file", phase="config"),
     _rule("architecture", r"Model architectures? .* (?:are|is) not supported|does not recognize this architecture"),
+    # The engine imports a model's code to look at it; what is missing there is the model's, not the host's.
+    _rule("architecture", r"cannot import name .*transformers", within=r"(?: |models/)registry\.py"),
     _rule("architecture", r"failed to be inspected|was supported in vLLM until|not supported in-tree anymore"),
     _rule(
         "architecture", r"(?:GGUF )?model with architecture \S+ is not supported|No model architectures are specified"
@@ -200,7 +232,25 @@ _MODEL = (
     _rule("model_files", r"Converting from \w+ failed|sentencepiece_model|tokenizer\.model file"),
     _rule("model_files", r"PytorchStreamReader failed|invalid load key|not initialized from checkpoint"),
     _rule("model_files", r"not appear to have (?:a file|any files) named|Unable to load weights|git-lfs"),
-    _rule("model_files", r"No such file or directory: '?\S*(?:\.safetensors|\.bin|\.gguf|tokenizer|\.model)"),
+    # A file of the model that cannot be read at all, whatever the system says of it; a full disk is the disk's matter.
+    _rule("model_files", r"(?:\[Errno (?!28|122|24)\d+\]|No such file or directory\b) ?.*" + _MODEL_FILE),
+    _rule(
+        "model_files", _HERE + _MODEL_FILE + r".*\b(?:missing|not found|corrupt\w*|truncated|empty|too s\w+|invalid)\b"
+    ),
+    _rule("model_files", _HERE + r"\b(?:missing|not find|cannot find|couldn't find|corrupt\w*)\b.*" + _MODEL_FILE),
+    _rule("model_files", _HERE + r"\bno (?:\w+ ){0,2}(?:tokenizer|weights?|checkpoint|vocab\w*|config) files?\b"),
+    _rule("model_files", r"weight files? .*missing"),
+    _rule("model_files", r"No (?:\w+ )?model weights found|Cannot find any \w* ?model weights|config file exists"),
+    # What the readers of such a file say of one that holds something else, such as the pointer of git-lfs.
+    _rule(
+        "model_files", r"UnpicklingError|Weights only load failed|central directory|magic (?:number )?(?:is )?invalid"
+    ),
+    _rule("model_files", r"\bat line \d+ column \d+|untagged enum", within=r"tokeniz|transformers|safetensors"),
+    _rule(
+        "model_files",
+        r"UnicodeDecodeError|Ran out of input|Error parsing|ParseError",
+        within=r"tokeniz|sentencepiece|/transformers/|weight_utils|torch/serialization",
+    ),
 )
 
 _MODEL_UNAVAILABLE = (
@@ -233,7 +283,8 @@ _QUANTIZATION = (
     _rule("quantization", r"Failed to find a kernel that can implement|--linear-backend=", phase="weights"),
     _rule("quantization", r"Prequant\b|(?:MoE|GEMM|linear) kernels? (?:does|do) not support"),
     # A shard narrower than a tile is named by the quantization's code but made by the number of ranks.
-    _rule("tensor_parallel", r"GPTQ_MARLIN_MIN_THREAD|partition\w* ?= ?\d+ is not divisible"),
+    _rule("tensor_parallel", r"GPTQ_MARLIN_MIN_THREAD|partition\w* ?= ?\d+ .{0,99}not divisible"),
+    _rule("tensor_parallel", r"(?:reduc|lower|decreas|chang)\w+ (?:the )?\W{0,3}(?:tensor|tp)[_ -](?:parallel|size)"),
     _rule("tensor_parallel", r"too large tensor parallel size|not divisible by weight quantization block"),
 )
 
@@ -246,10 +297,14 @@ _TENSOR_PARALLEL = (
         r"(?:attention|kv|query|key/value) heads?\b.*(?:divisible|divide).*(?:tp|tensor|parallel|rank)",
     ),
     _rule("tensor_parallel", r"tensor[_ -]parallel[_ -]size\b.*(?:only \d+ GPU|GPUs? available|divi(?:sible|de))"),
-    _rule("tensor_parallel", r"AssertionError: \d+ is not divisible by \d+|exceeds assigned_physical_gpu_ids"),
+    _rule("tensor_parallel", r"Error: \d+ is not divisible by \d+|exceeds assigned_physical_gpu_ids"),
     _rule("tensor_parallel", r"local rank \d+ is out of bounds|invalid device ordinal", phase="config"),
     _rule("tensor_parallel", r"required GPUs exceeds|tensor parallel size \(?\d+\)? (?:cannot|can't|must)"),
-    _rule("tensor_parallel", r"validation errors? for ParallelConfig", phase="config"),
+    _rule(
+        "tensor_parallel",
+        r"validation errors? for ParallelConfig.*(?:_parallel_|_rank|\btp_|world|GPU|ranks?\b|tensor)",
+        phase="config",
+    ),
     _rule("tensor_parallel", r"Failed to infer device type|No CUDA GPUs are available|Found no NVIDIA driver"),
 )
 
@@ -311,7 +366,15 @@ _CONFIG = (
         phase="config",
         within=r"config\S*$",
     ),
-    _rule("cli", r"validation errors? for (?:Scheduler|Cache|Load|Lora|Compilation|EngineArgs)\w*", phase="config"),
+    # A model's and the whole's can be refused for what the model is: only where words of a setting stand in it.
+    _rule(
+        "cli",
+        r"validation errors? for (?:Vllm|Model)Config.*(?:Value error|Assertion failed).*(?:\b[a-z]+_[a-z]\w+\b|"
+        + _NOT
+        + ")",
+        phase="config",
+    ),
+    _rule("cli", r"validation errors? for (?!Vllm|Model|HF)[A-Z]\w*(?:Config|Args)\b", phase="config"),
 )
 
 _COMMUNICATION = (
@@ -327,8 +390,8 @@ _COMMUNICATION = (
 
 _JIT = (
     _rule("jit", r"vLLM failed to compile the model|torch_compile_cache|corrupted compil", phase="profile"),
-    _rule("jit", r"\bnvcc\b.*(?:not found|fatal|Unknown option)|nvcc fatal|Could not find nvcc", kind="loose"),
-    _rule("jit", r"ninja: build stopped|Ninja build failed|Error building extension|'ninja'", kind="loose"),
+    _rule("jit", r"\bnvcc\b.*(?:not found|fatal|error|Unknown option)|Could not find nvcc", kind="loose"),
+    _rule("jit", r"'ninja'", kind="loose"),
     _rule(
         "jit",
         r"\b(?:cicc|ptxas|ninja|gcc|g\+\+|cc1plus|clang)\b.*not found|cannot find -l\w+|^collect2: ",
@@ -386,8 +449,13 @@ _WIDE = (
     _rule("kv_dtype", r"kv[-_ ]cache[-_ ]dtype\b.*(?:requires|only (?:supported|available)|needs)\b"),
     _rule("speculation", r"spec(?:ulative)?[ _-]?decod(?:e|ing)\b.*" + _NOT),
     _rule("speculation", _NOT + r".*\bspec(?:ulative)?[ _-]?decod(?:e|ing)"),
-    _rule("attention_backend", r"(?:attention|FlashInfer|FlashMLA|FlashAttention\S*|FLASH_ATTN\w*)\b.*" + _NOT),
-    _rule("attention_backend", r"(?:FA[234]|FlashAttention\S*|FlashInfer) (?:is )?(?:only|requires)\b"),
+    _rule(
+        "attention_backend",
+        r"(?:attention|FlashInfer|FlashMLA|FlashAttention\S*|FLASH_ATTN\w*)\b.*" + _NOT,
+        within=r"^(?!.*(?:device_communicators|layers/quantization|model_loader|transformers_utils)/)",
+    ),
+    _rule("attention_backend", r"(?:FA[234]|Fl(?:ash|ex)Attention\S*|FlashInfer)\b.{0,30}\b(?:only|requires)\b"),
+    _rule("attention_backend", r"quantiz\w*\b.*" + _NOT, within=r"v1/attention/\S+$"),
     _rule("quantization", r"(?:quantiz|\bmarlin|\bawq|\bgptq|nvfp4|mxfp4|bitsandbytes|\bfp8)\w*\b.*" + _NOT),
     _rule(
         "quantization", r"No (?:\w+ )?(?:FP8|NVFP4|MXFP4|INT8) .*(?:kernel|backend)|Unsupported quant|No compiled \w+"
@@ -398,6 +466,7 @@ _WIDE = (
     ),
     _rule("speculation", r"\b(?:dflash|dspark|eagle3?|medusa|mtp|drafter|draft model|ngram)\b.*" + _NOT),
     _rule("speculation", r"\b(?:dflash|dspark|eagle3?|mtp|drafter|draft model)\b.*(?:must|requires?|only)\b"),
+    _rule("speculation", _NOT + r".*\b(?:dflash|dspark|eagle3?|medusa|drafter|draft model)\b"),
 )
 
 # From here on: what remains to be said once something else has gone wrong. Believed only if nothing else is
@@ -429,12 +498,14 @@ RULES: Final = (
     *_CLI_PARSER,
     *_CONTAINER,
     *_TILE,
+    *_BUILD,
     *_SHM,
     *_HOST_MEMORY,
     *_GPU_MEMORY,
     *_KV_CACHE,
     *_ATTENTION,
     *_COMMUNICATION,
+    *_PROBE,
     *_SPECULATION,
     *_MODEL,
     *_QUANTIZATION,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -43,6 +44,10 @@ _PREFIX = re.compile(
     r"|(?P<server>INFO|WARNING|ERROR|CRITICAL): +"  # uvicorn
     r"|\[?(?P<glog>[DIWE])(?P<day>\d{3,4}) (?P<time>\d\d:\d\d:\d\d)\.\d+ (?:\d+ )?[^\]\s]+:\d+\] ?"  # torch
 )
+# What follows a collector's own mark, such as the pod and the container: the same words before every line.
+_MARKED = re.compile(r"(?P<mark>[^\s()]+ (?:[^\s()]+ )?)(?:\([A-Za-z]\w* pid=\d+\)|(?:INFO|WARNING|ERROR) \d\d-\d\d )")
+_MARKED_LINES = 3  # fewer may be chance
+_MARK_TRIED = 400  # lines of the beginning in which a mark must show itself
 _GLOG = {"D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR"}
 _JSON_FILE = '{"log":"'  # the file in which the docker daemon keeps a container's log
 
@@ -88,10 +93,12 @@ def excerpt(log: bytes | mmap, start: int = 0) -> str:
 
 def read_lines(log: str) -> Iterator[Line]:
     """Split a log into lines."""
-    for number, raw in enumerate(log.split("\n")):
+    rows = log.split("\n")
+    mark = _mark_of(rows[:_MARK_TRIED])
+    for number, raw in enumerate(rows):
         if not raw or raw.isspace():
             continue
-        text = _of_json_file(raw) if raw.startswith(_JSON_FILE) else raw
+        text = _of_json_file(raw) if raw.startswith(_JSON_FILE) else raw.removeprefix(mark)
         text = text.rstrip("\r\n").rpartition("\r")[2][:LINE_CHARS]  # a progress bar overwrites itself
         text = _ANSI.sub("", text).replace("\0", "").rstrip()
         said: dict[str, str] = {}
@@ -100,6 +107,13 @@ def read_lines(log: str) -> Iterator[Line]:
             text = text[prefix.end() :]
         if text:
             yield _line(number, text, said)
+
+
+def _mark_of(rows: Sequence[str]) -> str:
+    """Return what stands before every line of a log; "" for nothing."""
+    marks = Counter(found["mark"] for row in rows if (found := _MARKED.match(row)))
+    mark, lines = max(marks.items(), key=lambda item: item[1], default=("", 0))
+    return mark if lines >= _MARKED_LINES else ""
 
 
 def _of_json_file(raw: str) -> str:

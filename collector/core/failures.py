@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from collector.core.failure_found import Found, found_in, is_fatal
 from collector.core.failure_log import Course, course_of, events_of
 from collector.core.failure_numbers import numbers_in, remedy_of
+from collector.core.failure_places import category_by_place, ended_its_process
 from collector.core.failure_rules import RULES
 from collector.core.failure_text import QUIET, Line, excerpt, last_start, read_lines, until_stopped
 from collector.core.failure_words import (
@@ -117,7 +118,8 @@ def _root(found: Sequence[Found]) -> Found | None:
         return next((each for each in named if each.category in OOM_BY_PHASE.values()), named[0])
     if named:
         return named[0]
-    unknown = next((each for each in found if each.rule is None), None)
+    strange = [each for each in found if each.rule is None]
+    unknown = next((each for each in strange if ended_its_process(each.chain)), next(iter(strange), None))
     after = [each for each in found if each.follows]
     first_ccl = next((each for each in after if each.category == "nccl_p2p"), None)
     if unknown and not (first_ccl and first_ccl.when < unknown.when):
@@ -148,6 +150,8 @@ def _unready(root: Found | None, course: Course, exit_code: int | None, *, lost:
         return root.category
     if lost:
         return "oom_host"
+    if root and root.rule is None:
+        return category_by_place(root.chain) or "other"
     if root:
         silent = root.category == "worker_died" and "Failed core proc(s): {}" in root.event.said
         return "timeout" if silent and course.seconds in ENGINE_WAIT_S else root.category
