@@ -10,6 +10,7 @@ from typing import Any
 from collector.analysis.acceptance import ACCEPTS_NOTHING
 from collector.analysis.drafters import SYNTHETIC, Drafter, drafters, in_order
 from collector.analysis.figures import Figure
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import OFF
 from collector.analysis.prompt_kinds import (
     STRONGLY,
@@ -97,6 +98,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "both": compared_on_both(found),
         "sets": in_order({name for one in found for name in one.rate if name != "general"}),
         "groups": groups,
+        "noise": noise_of(study),
         "spans": ranges,
         "span_sets": in_order({name for one in ranges for name, _ in one.span.points}),
         "conditions": conditions(study, words),
