@@ -77,17 +77,25 @@ class Words:
     def against(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
         """Print a ratio's difference as a multiple of the largest repeat error, and its interval where it has one."""
         judged = noise.judge(ratio)
-        family = Markup(' data-family="{}" data-of="{}"').format(noise.family, noise.column) if noise.family else ""
+        multiple = self._multiple(judged, _family(noise))
         if judged.interval is None:
-            return self._multiple(judged, family)
-        ends = (100 * (end - 1) if DISPLAYED[metric].unit == "%" else end for end in judged.interval)
-        texts = (DISPLAYED[metric].text(end).replace("-", "−") for end in ends)
-        interval = Markup('<data class="i" data-rows="{}" data-base="{}" data-as="{}"{}>{}–{}</data>').format(
-            " ".join(ratio.ids), " ".join(ratio.base), metric, family, *texts
-        )
-        return Markup("{}<br>{}").format(self._multiple(judged, family), interval)
+            return multiple
+        return Markup("{}<br>{}").format(multiple, self._interval(ratio, noise, metric, judged.interval))
 
-    def _multiple(self, judged: Judgement, family: Markup | str) -> Markup:
+    def interval(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
+        """Print where the true ratio lies; with too few repeats for that, the range over them."""
+        ends = noise.interval(ratio)
+        return self.spread(ratio, metric) if ends is None else self._interval(ratio, noise, metric, ends)
+
+    @staticmethod
+    def _interval(ratio: Quantity, noise: Noise, metric: str, ends: tuple[float, float]) -> Markup:
+        shown = (100 * (end - 1) if DISPLAYED[metric].unit == "%" else end for end in ends)
+        texts = (DISPLAYED[metric].text(end).replace("-", "−") for end in shown)
+        return Markup('<data class="i" data-rows="{}" data-base="{}" data-as="{}"{}>{}–{}</data>').format(
+            " ".join(ratio.ids), " ".join(ratio.base), metric, _family(noise), *texts
+        )
+
+    def _multiple(self, judged: Judgement, family: Markup) -> Markup:
         if judged.standing == "unknown":
             return self.t("오차 모름", "unknown")
         within = self.t("(오차 안)", " (within noise)") if judged.standing == "within" else ""
@@ -140,6 +148,7 @@ class Words:
             "fig": self.fig,
             "spread": self.spread,
             "against": self.against,
+            "interval": self.interval,
             "setting": self.setting,
             "count": self.count,
             "threshold": self.threshold,
@@ -147,6 +156,11 @@ class Words:
             "date": self.date,
             "printed": self.printed,
         }
+
+
+def _family(noise: Noise) -> Markup:
+    """Return which effects a level was made for, where these are not all of the study's."""
+    return Markup(' data-family="{}" data-of="{}"').format(noise.family, noise.column) if noise.family else Markup("")
 
 
 def shown(value: object) -> object:

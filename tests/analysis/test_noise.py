@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.compared import THROUGHPUT
+from collector.analysis.formula import formula_ratio
 from collector.analysis.moderated import Common
 from collector.analysis.noise import (
     ERROR_SHARE,
@@ -25,6 +26,7 @@ from collector.analysis.noise import (
     Noise,
     difference,
     interleaved,
+    noise_among,
     noise_of,
     student,
 )
@@ -72,6 +74,30 @@ def test_an_effect_of_single_measurements_must_exceed_the_largest_repeat_differe
 def test_a_small_error_never_makes_a_small_effect_count() -> None:
     tiny = noise_of(study_of(*arm({1: 100.0}), *arm({1: 100.01}, repeat=2)))
     assert tiny.percent == LEAST_EFFECT
+
+
+def test_a_quantity_of_several_columns_has_the_interval_that_a_column_of_it_would_have() -> None:
+    rows = []
+    for repeat, (tokens, step) in enumerate([(2.0, 0.021), (2.1, 0.020), (1.9, 0.022)], 1):
+        rows += [*arm({1: 60.0}, repeat=repeat), *arm({1: 60.0}, repeat=repeat, **MTP)]
+        rows[-1] = replace(rows[-1], tokens_per_step=tokens, step_time_mean_s=step)
+        rows[-2] = replace(rows[-2], tokens_per_step=1.0, step_time_mean_s=0.016)
+    rows = [
+        replace(one, request_decode_rate_tok_s=(one.tokens_per_step or 0) / (one.step_time_mean_s or 1)) for one in rows
+    ]
+    by_id = {row.row_id: row for row in rows}
+    on, off = ([row for row in rows if (row.speculation == "off") is side] for side in (False, True))
+    formula, column = "tokens_per_step/step_time_mean_s", "request_decode_rate_tok_s"
+    found, asked = formula_ratio(on, off, formula), ratio_of(on, off, column)
+    assert found is not None
+    assert asked is not None
+    interval = noise_among([found], by_id, None, formula, "decode").interval(found)
+    assert interval is not None
+    assert interval[0] < found.value < interval[1]
+    same = noise_among([asked], by_id, None, column).interval(asked)
+    assert same is not None
+    # A mean of quotients is not the quotient of means, but both scatter by the same.
+    assert [end / found.value for end in interval] == pytest.approx([end / asked.value for end in same])
 
 
 @given(st.floats(min_value=0.01, max_value=100))

@@ -13,6 +13,7 @@ from functools import cache
 from html.parser import HTMLParser
 from math import log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -297,14 +298,19 @@ def test_every_multiple_is_the_ratio_before_it_against_the_largest_repeat_error(
         assert not any(at["class"] == "i" for at, _ in page.numbers), "an interval without a spread"
 
 
+#: Ratios that are printed as such, in several sections.
+FACTORS = ("factor", "speculation_ratio")
+
+
 def column_of(at: dict[str, str]) -> str:
     return at.get("data-of", "system_throughput_tok_s")
 
 
 def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
     """Return the logarithms of on ÷ off, repeat by repeat."""
+    names = re.findall(r"[a-z_]+", column_of(at))
     on, off = (
-        good(rows, at[side], [column_of(at)]).set_index("repeat")[column_of(at)] for side in ("data-rows", "data-base")
+        good(rows, at[side], names).set_index("repeat").eval(column_of(at)) for side in ("data-rows", "data-base")
     )
     return (on / off).map(log)
 
@@ -317,7 +323,22 @@ def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str
         if at["class"] == "i":
             families.setdefault(at.get("data-family", ""), []).append((at, text))
     for printed in families.values():
-        hold_to_holm(rows_of(name), printed)
+        once = {(at["data-rows"], at["data-base"]): (at, text) for at, text in reversed(printed)}
+        assert all(
+            text == once[at["data-rows"], at["data-base"]][1] for at, text in printed if at["data-as"] in FACTORS
+        )
+        hold_to_holm(rows_of(name), list(once.values()))
+
+
+def moderated(own: Any, freedom: int, most: int) -> tuple[Any, float]:
+    """Return the variance of each effect and their degrees of freedom, drawn towards what all of them have."""
+    logs = np.log(own) - special.digamma(freedom / 2) + np.log(freedom / 2)
+    excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2)
+    if excess <= 0:  # they differ no more than draws from one variance
+        return np.full(len(own), own.mean()), most
+    half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-3, 1e6)
+    prior = np.exp(logs.mean() + special.digamma(half) - np.log(half))
+    return (2 * half * prior + freedom * own) / (2 * half + freedom), min(2 * half + freedom, most)
 
 
 def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> None:
@@ -325,16 +346,13 @@ def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) 
     effects = {at["data-rows"]: log_ratios(rows, at) for at, _ in printed}
     freedom = len(next(iter(effects.values()))) - 1
     own = np.array([one.var(ddof=1) for one in effects.values()])
-    logs = np.log(own) - special.digamma(freedom / 2) + np.log(freedom / 2)
-    excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2)
-    half = optimize.brentq(lambda x: special.polygamma(1, x) - excess, 1e-3, 1e6)
-    prior = np.exp(logs.mean() + special.digamma(half) - np.log(half))
     engine = ["model", "kv_cache_dtype", "speculation", "speculative_config"]
     starts = {tuple(rows.loc[one.split()[0], engine]) for one in effects}
-    known = min(2 * half + freedom, freedom * len(starts))
-    errors = np.sqrt((2 * half * prior + freedom * own) / (2 * half + freedom) / (freedom + 1))
+    squares, known = moderated(own, freedom, freedom * len(starts))
+    errors = np.sqrt(squares / (freedom + 1))
     ratios = [BY_ROWS["ratio"](rows, at | {"data-of": column_of(at)}) for at, _ in printed]
-    p_values = sorted(2 * stats.t.sf(abs(np.log(ratios)) / errors, known))
+    alone_holds = 2 * stats.t.sf(abs(np.log(ratios)) / np.sqrt(own / (freedom + 1)), freedom) <= noise.OWN_SHARE
+    p_values = sorted(np.where(alone_holds, 2 * stats.t.sf(abs(np.log(ratios)) / errors, known), 1))
     rejected = next((n for n, p in enumerate(p_values) if p > noise.ERROR_SHARE / (len(p_values) - n)), len(p_values))
     level = noise.ERROR_SHARE / max(1, len(p_values) - rejected)
     for (at, text), squared, error, ratio in zip(printed, own, errors, ratios, strict=True):

@@ -7,11 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.analysis.hypotheses import FLAT_BELOW, KV_FULL_PERCENT, RISES_FROM, Judged, judged
+from collector.analysis.noise import Noise, noise_among, noise_of
 from collector.analysis.pairing import NVLINK
 from collector.analysis.predicted import predicted
 from collector.analysis.printed_steps import printed_cases
 from collector.analysis.quantity import Quantity
-from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading, moved
+from collector.analysis.step_time import (
+    DECODE,
+    REST,
+    STEP,
+    TOKENS,
+    Case,
+    Part,
+    cases_of,
+    decode_bracket,
+    leading,
+    moved,
+)
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Gap, Line, Point, Style, code
@@ -29,6 +41,9 @@ MOST_CHARTED = 3
 MOST_OTHERS = 2
 #: A yield this near to 1 means that next to nothing was accepted.
 NO_YIELD = 1.05
+
+#: The factors of a ratio by their name in Part, and the expression over columns whose ratio each of them is.
+FACTORS = {"tokens": TOKENS, "step": STEP, "decode": DECODE, "rest": REST}
 
 _STEP, _TOKENS = ("", "circle"), ("7 4", "square")
 
@@ -76,6 +91,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "main": lines[0] if lines else None,
         "lines": lines[:MOST_CASES],
         "left_out": len(lines[MOST_CASES:]),
+        "noises": _noises(study, shown[:MOST_CASES]),
         "predicted": predicted(main.telling, study.profile) if main and main.telling else None,
         "moved": moved(main) if main else None,
         "others": _of_other_models([one for one in lines if one.case in leads])[:MOST_OTHERS],
@@ -85,6 +101,17 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "conditions": _conditions(study, main, words),
         "printed_drafter": study.figures_of("drafter_parameters", model=main.pair["model"])[:1] if main else [],
     }
+
+
+def _noises(study: Study, shown: Sequence[Case]) -> dict[str, Noise]:
+    """Return the noise that each factor of the cases shown is judged by; "system" is that of the whole study."""
+    rows = {row.row_id: row for row in study.rows}
+    parts = [part for case in shown for part in case.parts]
+    found = {"system": noise_of(study)}
+    for name, column in FACTORS.items():
+        ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
+        found[name] = noise_among(ratios, rows, None, column, f"causes-{name}")
+    return found
 
 
 def _conditions(study: Study, main: Case | None, words: Words) -> Sequence[str]:
