@@ -20,9 +20,9 @@ from collector.analysis.recommend import Advice, Judged
 from collector.analysis.repeats import THROUGHPUT
 from collector.analysis.schedule import Suggested, suggestions
 from collector.analysis.study import Study
-from collector.core.configuration import Configuration, content_id
+from collector.core.configuration import content_id
 from collector.core.rows import Row
-from collector.core.serving import Serving, serving_of
+from collector.core.serving import Asked, Serving, serving_of
 
 #: alone: a configuration with nothing to compare it with. too_slow: at no concurrency does p95 meet the target.
 #: undecided: the bucket that holds p95 lies on both sides of the target. no_p95: the engine exposes none.
@@ -78,14 +78,14 @@ class Load:
 def loads(
     study: Study,
     noise: Noise,
-    configurations: Mapping[str, Configuration] | None = None,
     ttft_p95_s: float | None = None,
 ) -> tuple[Load, ...]:
-    """Return every load of every model; `configurations` by id, where the plan is stored.
+    """Return every load of every model.
 
     With a target for the 95th percentile of TTFT: the one setting with most throughput within it.
     """
-    known, done = configurations or {}, {row.speculative_config for row in study.rows}
+    known = asked_of(study)
+    done = {row.speculative_config for row in study.rows}
     suggested = [one for one in suggestions(study) if one.config not in done]
     found = []
     for (model, *load), rows in _grouped(study).items():
@@ -104,10 +104,22 @@ def loads(
     return tuple(found)
 
 
+def asked_of(study: Study) -> dict[str, Asked]:
+    """Return what the stored plans say of each configuration, by its id."""
+    return {
+        one.configuration_id: Asked(configuration=one, container=plan.engine.container)
+        for plan in study.plans
+        for one in plan.configurations
+    }
+
+
 def withheld(load: Load, advice: Iterable[Advice]) -> list[Judged]:
-    """Return the verdicts on speculation that were withheld under this load: no setting of it carries them."""
+    """Return the verdicts on speculation that were withheld under this load: no setting of it carries them.
+
+    What is accepted of a prompt does not depend on the link between the cards, so one verdict serves both.
+    """
     judged = [one for found in advice if found.model == load.model for one in found.speculation]
-    like = [one for one in judged if all(one.pair[name] == load[name] for name in LOAD)]
+    like = [one for one in judged if all(one.pair[name] == load[name] for name in LOAD if name != "nvlink")]
     return [one for one in like if one.verdict == "withheld"]
 
 
@@ -117,11 +129,12 @@ def _grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:
     for row in usable(study.basis, THROUGHPUT):
         if row.system_throughput_tok_s:
             grouped[row.model, *(getattr(row, name) for name in LOAD)].append(row)
-    return {key: grouped[key] for key in sorted(grouped, key=sortable)}
+    nvlink = 1 + LOAD.index("nvlink")
+    return {key: grouped[key] for key in sorted(grouped, key=lambda key: (key[0], key[nvlink] == OFF, *sortable(key)))}
 
 
 def _chosen(
-    rows: Sequence[Row], noise: Noise, suggested: Iterable[Suggested], configurations: Mapping[str, Configuration]
+    rows: Sequence[Row], noise: Noise, suggested: Iterable[Suggested], plans: Mapping[str, Asked]
 ) -> tuple[Setting, ...] | Missing:
     by_stage: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
@@ -130,14 +143,12 @@ def _chosen(
     grouped: dict[str, list[Choice]] = defaultdict(list)
     for one in compared:
         grouped[one.row.configuration_id].append(one)
-    found = [_setting(own, compared[-1].concurrency, configurations) for own in grouped.values()]
-    scheduled = [one for setting in found for one in _scheduled(setting, suggested, configurations)]
+    found = [_setting(own, compared[-1].concurrency, plans) for own in grouped.values()]
+    scheduled = [one for setting in found for one in _scheduled(setting, suggested, plans)]
     return (*found, *scheduled) or "alone"
 
 
-def _targeted(
-    rows: Sequence[Row], target_s: float, configurations: Mapping[str, Configuration]
-) -> tuple[Setting, ...] | Missing:
+def _targeted(rows: Sequence[Row], target_s: float, plans: Mapping[str, Asked]) -> tuple[Setting, ...] | Missing:
     """Return the configuration with most throughput within a target, at the highest concurrency that meets it."""
     arms: dict[str, dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -151,7 +162,7 @@ def _targeted(
             row = arms[name][at][0]
             chosen = Choice(concurrency=at, row=row, throughput=throughput, considered=len(arms))
             limited = row.max_num_seqs is None or at < row.max_num_seqs
-            serving = serving_of(row, configurations.get(name), max_num_seqs=at)
+            serving = serving_of(row, plans.get(name), max_num_seqs=at)
             found.append(Setting(choices=(chosen,), serving=serving, limited=limited, target=limit))
     if found:
         return (max(found, key=lambda one: one.choices[0].throughput.value),)
@@ -160,24 +171,22 @@ def _targeted(
     return "too_slow" if any(bucket_of(own) for arm in arms.values() for own in arm.values()) else "no_p95"
 
 
-def _setting(own: Sequence[Choice], highest: int, configurations: Mapping[str, Configuration]) -> Setting:
+def _setting(own: Sequence[Choice], highest: int, plans: Mapping[str, Asked]) -> Setting:
     """What was not chosen at the highest concurrency may not get there."""
     row, last = own[-1].row, own[-1].concurrency
     limited = last < highest and (row.max_num_seqs is None or last < row.max_num_seqs)
-    serving = serving_of(row, configurations.get(row.configuration_id), max_num_seqs=last if limited else None)
+    serving = serving_of(row, plans.get(row.configuration_id), max_num_seqs=last if limited else None)
     return Setting(choices=tuple(own), serving=serving, limited=limited)
 
 
-def _scheduled(
-    setting: Setting, suggested: Iterable[Suggested], configurations: Mapping[str, Configuration]
-) -> list[Setting]:
+def _scheduled(setting: Setting, suggested: Iterable[Suggested], plans: Mapping[str, Asked]) -> list[Setting]:
     """Return the setting with the schedule that was suggested from its own rows, for any concurrency."""
     row = setting.row
     own = [one for one in suggested if row.row_id in one.ids and row.speculation != OFF]
     return [
         Setting(
             choices=setting.choices,
-            serving=serving_of(row, configurations.get(row.configuration_id), speculative_config=one.config),
+            serving=serving_of(row, plans.get(row.configuration_id), speculative_config=one.config),
             suggested=one,
         )
         for one in own[:1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -15,7 +15,7 @@ from collector.core.command import (
     unchanged,
 )
 from collector.core.configuration import Configuration
-from collector.core.plan_schema import Engine
+from collector.core.plan_schema import Container, Engine
 from collector.core.secrets import redact
 
 #: Where the engine listens in its container; it is published on the loopback address of the host alone.
@@ -68,9 +68,9 @@ def container_spec(
         program=tuple(map(expand, engine.command)),
         arguments=tuple(serve_arguments(configuration, port=PORT, host=EVERYWHERE, expand=expand)),
         environment=engine_environment(configuration, expand),
-        mounts=_mounts(configuration, tuple(map(expand, host.volumes)), expand),
+        mounts=mounts_of(host, (configuration.model_path, configuration.drafter), expand),
         gpus=host.gpus if isinstance(host.gpus, str) else tuple(host.gpus),
-        ipc=host.ipc or ("private" if host.shm_size else "host"),
+        ipc=ipc_of(host),
         shm_size=host.shm_size,
         memory=host.memory,
         port=engine.port,
@@ -78,10 +78,12 @@ def container_spec(
     )
 
 
-def _mounts(configuration: Configuration, volumes: tuple[str, ...], expand: Callable[[str], str]) -> tuple[Mount, ...]:
-    """Return the plan's volumes, and the model's and drafter's own folders where no volume holds them."""
-    found = [_volume(one) for one in volumes]
-    for text in filter(None, (configuration.model_path, configuration.drafter)):
+def mounts_of(
+    container: Container, models: Iterable[str | None], expand: Callable[[str], str] = unchanged
+) -> tuple[Mount, ...]:
+    """Return the plan's volumes, and the folders of model and drafter where no volume holds them."""
+    found = [_volume(expand(one)) for one in container.volumes]
+    for text in filter(None, models):
         path = PurePosixPath(expand(text))
         if path.parent.name == _SNAPSHOTS:
             path = path.parent.parent
@@ -89,6 +91,10 @@ def _mounts(configuration: Configuration, volumes: tuple[str, ...], expand: Call
         if mount.is_path and not any(path.is_relative_to(one.target) for one in found):
             found.append(mount)
     return tuple(found)
+
+
+def ipc_of(container: Container) -> str:
+    return container.ipc or ("private" if container.shm_size else "host")
 
 
 def _volume(text: str) -> Mount:

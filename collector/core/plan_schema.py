@@ -56,8 +56,7 @@ Size = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmg]$")]
 #: Home of the user in vLLM's own images.
 CONTAINER_HOME = "/root"
 #: Folders below a home in which the hub and vLLM keep what they have downloaded and compiled.
-HUB_CACHE = ".cache/huggingface"
-CACHES = (HUB_CACHE, ".cache/vllm", ".cache/flashinfer")
+CACHES = (".cache/huggingface", ".cache/vllm", ".cache/flashinfer")
 #: A single value may stand where a list may.
 OneOrMany = Annotated[list[Item], BeforeValidator(as_list), Field(min_length=1, json_schema_extra={ONE_OR_MANY: True})]
 

@@ -20,8 +20,9 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from collector.core.command import VARIABLE, quote
 from collector.core.configuration import Configuration
+from collector.core.container import ALL, NONE, Mount, ipc_of, mounts_of
 from collector.core.errors import DataError
-from collector.core.plan_schema import CONTAINER_HOME, HUB_CACHE
+from collector.core.plan_schema import Container
 from collector.core.rows import Row
 from collector.core.secrets import HIDDEN, is_secret_name
 
@@ -29,19 +30,25 @@ from collector.core.secrets import HIDDEN, is_secret_name
 IMAGE = "vllm/vllm-openai"
 BY_DIGEST = "@sha256:"
 PORT = 8000
-#: Where the models of a hub are kept, on the host and inside the container: where a sweep's own container has them.
-HUB_FOLDER, HUB_INSIDE, HUB_VARIABLE = f"${{HOME}}/{HUB_CACHE}", f"{CONTAINER_HOME}/{HUB_CACHE}", "HF_HOME"
 
 #: Keys that no YAML takes for anything else than a text: the longer names of options and of compose.
 _PLAIN_KEY = re.compile(
     r"[a-z]{2,}[-_][a-z-_]+|services|vllm|image|entrypoint|command|environment|ports|ipc|volumes|type|"
-    r"source|target|deploy|resources|reservations|devices|driver|count|capabilities|model|revision"
+    r"source|target|deploy|resources|reservations|devices|driver|count|capabilities|name|model|revision"
 )
 _DOLLAR = re.compile(r"\$(?!\{[A-Za-z_]\w*\})", re.ASCII)
 #: YAML breaks lines at this width; a value of ours is never that long.
 _UNBROKEN = 1 << 20
 
 Options = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What no column of a row holds, from its plan. `container`: of an engine in none, what the defaults are."""
+
+    configuration: Configuration
+    container: Container
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +60,7 @@ class Serving:
     environment: tuple[tuple[str, str], ...]
     image: str
     gpus: int
+    container: Container
     configuration_id: str
 
     @property
@@ -67,7 +75,7 @@ class Serving:
 
 def serving_of(
     row: Row,
-    configuration: Configuration | None = None,
+    asked: Asked | None = None,
     *,
     max_num_seqs: int | None = None,
     speculative_config: str | None = None,
@@ -77,7 +85,8 @@ def serving_of(
     Raises DataError where the row's flags cannot be told apart.
     """
     limit = row.max_num_seqs if max_num_seqs is None else max_num_seqs
-    asked = {
+    configuration = asked.configuration if asked else None
+    options = {
         "served-model-name": row.model,
         "revision": row.model_revision,
         "kv-cache-dtype": row.kv_cache_dtype,
@@ -87,13 +96,14 @@ def serving_of(
         "attention-backend": configuration.attention_backend if configuration else None,
         "speculative-config": speculative_config or row.speculative_config,
     }
-    stated = tuple((name, (str(value),)) for name, value in asked.items() if value is not None)
+    stated = tuple((name, (str(value),)) for name, value in options.items() if value is not None)
     return Serving(
         path=row.model_path,
         options=stated + _extra(row),
         environment=_environment(row, configuration),
         image=_image(row),
         gpus=row.tensor_parallel if row.gpu_model else 0,
+        container=asked.container if asked else Container(),
         configuration_id=row.configuration_id,
     )
 
@@ -169,35 +179,39 @@ def _number_or_text(value: str) -> int | str:
 def compose_text(serving: Serving, about: Iterable[str] = ()) -> str:
     """Return a compose file with the same arguments. A variable that is not set stops `docker compose` with its name.
 
-    It listens on this host alone; `ipc: host` gives the workers the shared memory that they exchange data in.
+    It listens on this host alone. Folders and shared memory, which the workers exchange data in, are the sweep's.
     """
-    mounts = _volumes(serving)
-    hub = {HUB_VARIABLE: HUB_INSIDE} if any(one["target"] == HUB_INSIDE for one in mounts) else {}
+    container = serving.container
+    drafter = json.loads(serving.option("speculative-config") or "{}").get("model")
+    mounts = mounts_of(container, [one for one in (serving.path, drafter) if isinstance(one, str)])
+    named = {one.source: {"name": one.source} for one in mounts if not one.is_path}
     service: dict[str, Any] = {
         "image": serving.image,
         "entrypoint": ["vllm", "serve"],
         "command": serving.arguments,
-        "environment": hub | dict(serving.environment),
+        "environment": dict(serving.environment),
         "ports": [f"127.0.0.1:{PORT}:{PORT}"],
-        "ipc": "host",
-        "volumes": mounts,
+        "ipc": ipc_of(container),
+        "shm_size": container.shm_size or "",
+        "volumes": [_volume(one) for one in mounts],
+        "deploy": _cards(serving),
     }
-    if serving.gpus:
-        device = {"driver": "nvidia", "count": serving.gpus, "capabilities": ["gpu"]}
-        service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
-    told = {name: value for name, value in service.items() if value not in ({}, [])}
-    return _comment(about) + _yaml(_interpolated({"services": {"vllm": told}}))
+    told = {name: value for name, value in service.items() if value not in ({}, [], "")}
+    return _comment(about) + _yaml(_interpolated({"services": {"vllm": told}} | ({"volumes": named} if named else {})))
 
 
-def _volumes(serving: Serving) -> list[dict[str, Any]]:
-    """Return a mount for each folder on the host that a model lies in, and the hub's where one comes from there."""
-    drafter = json.loads(serving.option("speculative-config") or "{}").get("model")
-    places = [one for one in (serving.path, drafter) if isinstance(one, str)]
-    local = dict.fromkeys(one for one in places if one.startswith(("/", "${")))
-    found = [{"type": "bind", "source": one, "target": one, "read_only": True} for one in local]
-    if any(one not in local for one in places):
-        found.append({"type": "bind", "source": HUB_FOLDER, "target": HUB_INSIDE})
-    return found
+def _volume(mount: Mount) -> dict[str, Any]:
+    found = {"type": "bind" if mount.is_path else "volume", "source": mount.source, "target": mount.target}
+    return found | ({"read_only": True} if mount.read_only else {})
+
+
+def _cards(serving: Serving) -> dict[str, Any]:
+    if not serving.gpus or serving.container.gpus == NONE:
+        return {}
+    of_all = serving.container.gpus == ALL
+    which = {"count": serving.gpus} if of_all else {"device_ids": list(serving.container.gpus)}
+    device = {"driver": "nvidia", **which, "capabilities": ["gpu"]}
+    return {"resources": {"reservations": {"devices": [device]}}}
 
 
 def _interpolated(node: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import Environment
@@ -14,7 +14,6 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Judged
 from collector.analysis.settings import loads, withheld
 from collector.analysis.study import Study
-from collector.core.configuration import Configuration, Plan
 from collector.report.advice_words import absent, effect, limit, overturn, ruled, state, sureness
 from collector.report.evidence import FILES
 from collector.report.prompt_words import prompt_word
@@ -42,7 +41,7 @@ class Told:
 def settings_page(study: Study, words: Words, environment: Environment) -> dict[str, str]:
     """Return the page as Markdown and its files, by path within the study's folder."""
     noise, advice = recommend.advice(study)
-    found = loads(study, noise, _configurations(study.plans))
+    found = loads(study, noise)
     models = sorted({one.model for one in advice} | {one.model for one in found})
     page = environment.get_template("settings.md.j2").render(
         study=study,
@@ -83,8 +82,3 @@ def _told(study: Study, judged: Sequence[Judged], noise: Noise, words: Words) ->
             )
         )
     return found
-
-
-def _configurations(plans: Iterable[Plan]) -> Mapping[str, Configuration]:
-    """Return the configurations of every plan of a campaign, by id: those that were added, too."""
-    return {one.configuration_id: one for plan in plans for one in plan.configurations}

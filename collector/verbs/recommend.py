@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from collector.core.configuration import Configuration
 from collector.core.errors import UserError, close_words
 from collector.measure.campaign import find_campaign, read_plans
 
@@ -60,9 +59,9 @@ def _found(args: argparse.Namespace) -> Found:
     from collector.analysis.settings import loads
     from collector.report.advice_text import Found
 
-    study, configurations = _read(args.campaign, args.data)
+    study = _read(args.campaign, args.data)
     noise, every = advice(study)
-    settings = loads(study, noise, configurations, args.ttft_p95)
+    settings = loads(study, noise, args.ttft_p95)
     models = sorted({one.model for one in every} | {one.model for one in settings})
     if not models:
         raise UserError(f"{args.campaign}: no comparable row yet, so there is nothing to advise; sweep its plan first")
@@ -78,17 +77,18 @@ def _found(args: argparse.Namespace) -> Found:
     )
 
 
-def _read(path: Path, data: Path) -> tuple[Study, Mapping[str, Configuration]]:
-    """Read a campaign with the configurations of its plans, or the published figures."""
+def _read(path: Path, data: Path) -> Study:
+    """Read a campaign, or the published figures. Raises UserError where a plan of it cannot be read."""
     from collector.report.build import read_campaign, read_published
     from collector.report.pages import published_study
 
     for folder in (path, data / path):
         if (published := read_published(folder)) is not None:
-            return published_study(published), {}
+            return published_study(published)
     folder = find_campaign(path, data)
-    plans = read_plans(folder) if (folder / "plan.yaml").is_file() else ()
-    return read_campaign(folder), {one.configuration_id: one for plan in plans for one in plan.configurations}
+    if (folder / "plan.yaml").is_file():
+        read_plans(folder)
+    return read_campaign(folder)
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:

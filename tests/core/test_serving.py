@@ -15,12 +15,12 @@ import yaml  # type: ignore[import-untyped]  # as vLLM reads it: YAML 1.1
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.core.configuration import Configuration
+from collector.core.container import container_spec
 from collector.core.errors import DataError
 from collector.core.plan import parse_plan
-from collector.core.plan_schema import Container
+from collector.core.plan_schema import CONTAINER_HOME
 from collector.core.rows import Row
-from collector.core.serving import Serving, command_text, compose_text, config_text, serving_of
+from collector.core.serving import Asked, Serving, command_text, compose_text, config_text, serving_of
 from collector.core.speculative import SCHEDULE
 from collector.report.build import read_campaign
 from tests.report.sample import make_row
@@ -165,20 +165,14 @@ def test_a_compose_file_has_the_cards_the_image_the_shared_memory_and_the_models
     assert service["image"] == "vllm/vllm-openai@sha256:ab"
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
-    assert service["environment"] == {"HF_HOME": "/root/.cache/huggingface"}
+    assert "environment" not in service, "the image looks for a hub's models where the caches are mounted"
     assert service["ipc"] == "host"
     assert service["ports"] == ["127.0.0.1:8000:8000"]
-    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/root/.cache/huggingface"]
+    caches = [f"{CONTAINER_HOME}/.cache/{name}" for name in ("huggingface", "vllm", "flashinfer")]
+    assert [one["target"] for one in service["volumes"]] == [*caches, "${MODELS:?not set}/m"]
     cpu = service_of(compose_text(serving_of(replace(row, gpu_model=None, image=None))))
     assert "deploy" not in cpu
     assert cpu["image"] == "vllm/vllm-openai:v0.27.0"
-
-
-def test_the_models_of_the_hub_lie_where_the_container_of_a_sweep_has_them() -> None:
-    service = service_of(compose_text(serving_of(make_row(model_path="org/m"))))
-    (hub,) = service["volumes"]
-    assert f"{hub['source'].replace(':?not set', '')}:{hub['target']}" in Container().volumes
-    assert service["environment"]["HF_HOME"] == hub["target"]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +225,7 @@ campaign: small
 engine:
   kind: process
   version: 0.27.0
+  container: CONTAINER
   environment: {VLLM_USE_V2_MODEL_RUNNER: "1", HF_TOKEN: "${HF_TOKEN}"}
 models: {tiny: {path: org/tiny}}
 matrix: {model: tiny, attention_backend: FLASHINFER, nvlink: [on, off]}
@@ -238,13 +233,39 @@ stages: {concurrency: {1: 2}}
 """
 
 
-def configuration(nvlink: str) -> Configuration:
-    plan = parse_plan(PLAN, "plan.yaml")
-    return next(one for one in plan.configurations if one.nvlink == nvlink)
+def asked(nvlink: str, container: str = "{}") -> Asked:
+    plan = parse_plan(PLAN.replace("CONTAINER", container), "plan.yaml")
+    chosen = next(one for one in plan.configurations if one.nvlink == nvlink)
+    return Asked(configuration=chosen, container=plan.engine.container)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        "{}",
+        "{volumes: []}",
+        "{volumes: ['/hub:/root/.cache/huggingface', 'v:/root/.cache/vllm:ro'], shm_size: 16g, gpus: [1, 2]}",
+        "{volumes: ['${DISK}/models:/models:ro'], gpus: none}",
+    ],
+)
+def test_a_compose_file_has_the_folders_shared_memory_and_cards_of_the_sweeps_container(container: str) -> None:
+    of_plan = asked("on", container)
+    engine = parse_plan(PLAN.replace("CONTAINER", container), "p").engine
+    spec = container_spec(of_plan.configuration, engine)
+    text = compose_text(serving_of(make_row(model_path="org/tiny", nvlink="on"), of_plan))
+    service = service_of(text.replace(":?not set", ""))
+    found = [(one["source"], one["target"], one.get("read_only", False)) for one in service.get("volumes", [])]
+    assert found == [(one.source, one.target, one.read_only) for one in spec.mounts]
+    assert (service["ipc"], service.get("shm_size")) == (spec.ipc, spec.shm_size)
+    (device,) = service["deploy"]["resources"]["reservations"]["devices"] if "deploy" in service else [{}]
+    assert device.get("count") == (2 if spec.gpus == "all" else None)
+    assert device.get("device_ids") == (list(spec.gpus) if isinstance(spec.gpus, tuple) else None)
+    named = {one.source for one in spec.mounts if not one.is_path}
+    assert set(yaml.safe_load(text).get("volumes", {})) == named
 
 
 def test_what_no_column_holds_comes_from_the_plan() -> None:
-    serving = serving_of(make_row(nvlink="off"), configuration("off"))
+    serving = serving_of(make_row(nvlink="off"), asked("off"))
     assert dict(serving.environment) == {
         "NCCL_P2P_DISABLE": "1",
         "VLLM_USE_V2_MODEL_RUNNER": "1",
