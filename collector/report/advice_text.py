@@ -72,10 +72,7 @@ def _set(found: Found, load: Load) -> Iterator[str]:
     for way in sorted({one.pair.speculation for one in withheld(load, found.advice)}):
         yield from _wrapped(f"speculation {way} is withheld here: see above; without a verdict on it, the fastest is")
     for one in load.settings:
-        row = one.row
-        at = ", ".join(map(str, one.concurrencies))
-        speed = ", ".join(f"{each.throughput.value:.1f}" for each in one.choices)
-        yield f"   {_title(one)} at concurrency {at}: {speed} tok/s ({hardware(row)}, vLLM {row.engine_version})"
+        yield f"   {_title(one)} ({hardware(one.row)}, vLLM {one.row.engine_version})"
         if one.target:
             yield f"   TTFT p95 within {one.target.target_s:g} s up to {one.target.concurrency}{_beyond(one)}"
         yield f"   files {path_of(one)}.*; {_rests_on(one.ids)}"
@@ -91,7 +88,10 @@ def _title(setting: Setting) -> str:
     row = setting.row
     k = f" k={row.num_speculative_tokens}" if row.num_speculative_tokens is not None else ""
     way = f"speculation {row.speculation}{k}, KV {row.kv_cache_dtype}"
-    return f"PREDICTION, not measured: a schedule of {way}, chosen" if setting.suggested else way
+    if setting.suggested:
+        return f"PREDICTION, not measured: a schedule of {way}, for any concurrency"
+    at = ", ".join(map(str, setting.concurrencies))
+    return f"{way} at concurrency {at}: {', '.join(f'{one.throughput.value:.1f}' for one in setting.choices)} tok/s"
 
 
 def _beyond(setting: Setting) -> str:

@@ -45,6 +45,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("dtype loses", "KV cache: auto (speculation off)"),
         ("throughput stops growing", "16 at most."),
         ("throughput stops growing", "--max-num-seqs 16"),
+        ("turns", "At higher concurrency another was chosen, so --max-num-seqs is lower than measured."),
         ("gains", "Set a TTFT target first"),
         ("prompts", "up to 1: on, from 8: off (mtp k=4: synthetic)"),
         ("emulated", "These verdicts come from an emulation"),

@@ -77,6 +77,7 @@ class Flags:
     choices: tuple[Choice, ...]
     label: Label
     text: str
+    limited: bool  # to fewer sequences than measured: at higher concurrency another one was chosen
 
     @property
     def has_variable(self) -> bool:
@@ -199,20 +200,29 @@ def _label_of_batching(found: Advice) -> Label | None:
 
 
 def _flags(choices: Sequence[Choice], batching: Batching | None) -> tuple[Flags, ...]:
-    """Put the concurrencies with one configuration together. What holds under load limits the sequences, too."""
+    """Put the concurrencies with one configuration together. What holds under load limits the sequences, too.
+
+    So does what was not chosen at the highest concurrency: it must not get there.
+    """
     grouped: dict[str, list[Choice]] = {}
     for one in choices:
         grouped.setdefault(one.row.configuration_id, []).append(one)
     highest = max((one.concurrency for one in choices), default=0)
-    return tuple(
-        Flags(
-            concurrencies=tuple(one.concurrency for one in own),
-            choices=tuple(own),
-            label=label_of(own[0].row, ("kv_cache_dtype",)),
-            text=_pasted(own[-1], batching.most if batching and own[-1].concurrency == highest else None),
+    found = []
+    for own in grouped.values():
+        last = own[-1]
+        limited = last.concurrency < highest and (last.row.max_num_seqs or highest) > last.concurrency
+        of_batching = batching.most if batching and last.concurrency == highest else None
+        found.append(
+            Flags(
+                concurrencies=tuple(one.concurrency for one in own),
+                choices=tuple(own),
+                label=label_of(own[0].row, ("kv_cache_dtype",)),
+                text=_pasted(last, last.concurrency if limited else of_batching),
+                limited=limited,
+            )
         )
-        for own in grouped.values()
-    )
+    return tuple(found)
 
 
 def _pasted(choice: Choice, most: int | None) -> str:
