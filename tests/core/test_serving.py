@@ -20,7 +20,7 @@ from collector.core.errors import DataError
 from collector.core.plan import parse_plan
 from collector.core.plan_schema import Container
 from collector.core.rows import Row
-from collector.core.serving import Serving, command_text, compose_text, config_text, serving_of
+from collector.core.serving import HUB_INSIDE, Serving, command_text, compose_text, config_text, serving_of
 from collector.core.speculative import SCHEDULE
 from collector.report.build import read_campaign
 from tests.report.sample import make_row
@@ -165,10 +165,10 @@ def test_a_compose_file_has_the_cards_the_image_the_shared_memory_and_the_models
     assert service["image"] == "vllm/vllm-openai@sha256:ab"
     (device,) = service["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 2, "capabilities": ["gpu"]}
-    assert service["environment"] == {"HF_HOME": "/root/.cache/huggingface"}
+    assert service["environment"] == {"HF_HOME": HUB_INSIDE}
     assert service["ipc"] == "host"
     assert service["ports"] == ["127.0.0.1:8000:8000"]
-    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", "/root/.cache/huggingface"]
+    assert [one["target"] for one in service["volumes"]] == ["${MODELS:?not set}/m", HUB_INSIDE]
     cpu = service_of(compose_text(serving_of(replace(row, gpu_model=None, image=None))))
     assert "deploy" not in cpu
     assert cpu["image"] == "vllm/vllm-openai:v0.27.0"
