@@ -322,6 +322,9 @@ def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str
 
 def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> None:
     """Make the intervals of effects again that share a level."""
+    once = {at["data-rows"]: (at, text) for at, text in printed}
+    assert all(once[at["data-rows"]][1] == text for at, text in printed), "an effect has two intervals"
+    printed = list(once.values())
     effects = {at["data-rows"]: log_ratios(rows, at) for at, _ in printed}
     freedom = len(next(iter(effects.values()))) - 1
     own = np.array([one.var(ddof=1) for one in effects.values()])
