@@ -25,8 +25,8 @@ ENDS = "OVERHEAD_ENDS"
 #: How many seconds of the engine pass in one: its start takes 50 s of its own.
 SPEED = 2.0
 LIMIT = 0.01
-#: The machine may have other work: then one more try counts.
-TRIES = 2
+#: The machine may have other work: then another try counts.
+TRIES = 3
 CONFIGURATIONS, STAGES = 3, 2
 PLAN = f"""\
 plan: 1

@@ -134,11 +134,12 @@ def host_down_error(attempt: Attempt, boot_id: str, log: str) -> MeasurementErro
 
 
 def unfinished(job: Job) -> tuple[Failure, ...]:
-    """Return the failures that no later attempt made good."""
+    """Return the failures of the plan's starts that no later attempt made good."""
     have = job.store.row_ids
+    planned = {(run.configuration.configuration_id, run.repeat) for run in job.plan.runs}
     whole = {
         (run.configuration.configuration_id, run.repeat)
         for run in job.plan.runs
         if all(row_id(run.configuration, stage, run.repeat) in have for stage in run.stages)
     }
-    return tuple(one for one in job.store.failures if (one.configuration_id, one.repeat) not in whole)
+    return tuple(one for one in job.store.failures if (one.configuration_id, one.repeat) in planned - whole)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from collector.core.errors import UserError
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser(
@@ -32,6 +34,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     from collector.report.build import build_site
 
+    if not args.data.is_dir():
+        raise UserError(f"{args.data}: no such folder; name the folder of campaigns with --data")
     report = build_site(args.data, args.site_src, args.campaigns or None)
     counts = f"{len(report.written)} written, {len(report.unchanged)} unchanged, {len(report.removed)} removed"
     print(f"campaigns: {', '.join(report.campaigns) or f'none under {args.data}'}")

@@ -100,7 +100,7 @@ def test_words_that_a_rule_knows_are_better_than_the_place() -> None:
     [
         ("model_files", "OSError: [Errno 5] Input/output error: '/m/model-2-of-3.safetensors'", "vllm/x.py:f"),
         ("model_files", "PermissionError: [Errno 13] Permission denied: '/m/tokenizer.json'", "vllm/x.py:f"),
-        ("environment", "PermissionError: [Errno 13] Permission denied: '/root/.cache/lock'", "vllm/x.py:f"),
+        ("environment", "PermissionError: [Errno 13] Permission denied: '/cache/lock'", "vllm/x.py:f"),
         ("environment", "OSError: [Errno 28] No space left on device: '/m/model-2.safetensors'", "vllm/x.py:f"),
         ("model_files", "RuntimeError: shards are missing: ['model-2-of-3.safetensors']", "vllm/x.py:f"),
         ("model_unavailable", "HTTPError: 404 Client Error: not found: https://h/config.json", "vllm/x.py:f"),

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from collector.analysis.speculation import pairs
+from collector.cli import main
+from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Row
 from collector.measure.campaign import problems, read_tables
 
@@ -229,3 +231,31 @@ def test_the_same_faults_give_the_same_bytes(tmp_path: Path) -> None:
         sweep(folder, ["die-silently", "hang"], OUTCOMES)
         left.append([(folder / "data" / "faults" / f"{one}.csv").read_bytes() for one in ("rows", "failures")])
     assert left[0] == left[1]
+
+
+def test_a_scripted_log_that_was_copied_with_its_secret_is_kept_without_it(tmp_path: Path) -> None:
+    token = "hf_" + "a1B2c3D4e5" * 3
+    script = {"match": {"model": "muse-glimmer-30b"}, "log": f"OSError: cannot reach the hub with {token}"}
+    profile = {"profile": 1, "extends": "dual-3090", "outcomes": [script]}
+    (tmp_path / "faults.json").write_text(json.dumps(profile))
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(PLAN.replace("faults.json", str(tmp_path / "faults.json")).replace("SERIES", "a"))
+    assert main(["sweep", str(plan), "--out", str(tmp_path / "data")]) == 1
+    kept = [one for one in (tmp_path / "data").rglob("*") if one.is_file() and one.suffix not in (".yaml", ".json")]
+    assert any(one.suffix == ".log" for one in kept)
+    assert not [one.name for one in kept if token in one.read_bytes().decode(errors="replace")]
+
+
+def test_a_failure_of_another_plan_of_the_campaign_is_none_of_this_sweep(tmp_path: Path) -> None:
+    script = {"match": {"model": "muse-glimmer-30b", "series": "a"}, "log": REFUSAL}
+    profile = {"profile": 1, "extends": "dual-3090", "outcomes": [script]}
+    (tmp_path / "faults.json").write_text(json.dumps(profile))
+    whole, rest = tmp_path / "plan.yaml", tmp_path / "rest.yaml"
+    text = PLAN.replace("faults.json", str(tmp_path / "faults.json"))
+    whole.write_text(text.replace("SERIES", "a, b"))
+    rest.write_text(text.replace("SERIES", "b"))
+    out = ["--out", str(tmp_path / "data")]
+    assert main(["sweep", str(whole), *out]) == 1
+    rest.write_text(f"continues: {parse_plan(whole.read_text(), 'plan.yaml').digest}\n{rest.read_text()}")
+    assert main(["sweep", str(rest), *out]) == 0
+    assert main(["sweep", str(whole), *out]) == 1

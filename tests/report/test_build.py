@@ -220,6 +220,12 @@ def test_the_verb_says_what_it_did_and_what_is_next(clone: Path, capsys: pytest.
     assert "mkdocs build --strict" in out
 
 
+def test_a_data_folder_that_is_not_there_removes_no_page(clone: Path) -> None:
+    args = parsed("--data", str(clone / "dta"), "--site-src", str(clone / "site_src"))
+    with pytest.raises(UserError, match="dta: no such folder"):
+        args.run(args)
+
+
 def test_the_verb_looks_in_data_and_site_src_unless_told() -> None:
     args = parsed("one", "two")
     assert (args.campaigns, args.data, args.site_src) == (["one", "two"], Path("data"), Path("site_src"))

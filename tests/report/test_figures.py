@@ -343,6 +343,9 @@ def moderated(own: Any, freedom: int, most: int) -> tuple[Any, float]:
 
 def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> None:
     """Make the intervals of effects again that share a level."""
+    once = {at["data-rows"]: (at, text) for at, text in printed}
+    assert all(once[at["data-rows"]][1] == text for at, text in printed), "an effect has two intervals"
+    printed = list(once.values())
     effects = {at["data-rows"]: log_ratios(rows, at) for at, _ in printed}
     freedom = len(next(iter(effects.values()))) - 1
     own = np.array([one.var(ddof=1) for one in effects.values()])

@@ -105,7 +105,7 @@ def test_both_languages_have_the_same_ids_and_no_block_has_a_blank_line(case: st
     [
         ("auto only", "No two configurations differ in the KV cache dtype alone"),
         ("only refused", "the engine did not start with it"),
-        ("gains", "higher than with auto in every configuration"),
+        ("gains", "In A the throughput with fp8_e5m2 KV was higher than with auto at every concurrency compared"),
         ("loses", "fp8_e5m2 KV against auto: a loss at every concurrency compared"),
         ("turns", "a loss that turns into a gain"),
         ("even", "no difference at any concurrency compared"),

@@ -12,13 +12,13 @@ import pytest
 from jinja2 import FileSystemLoader
 
 from collector.analysis.added import added
+from collector.analysis.settings import asked_of
 from collector.cli import main
 from collector.core.configuration import row_id
 from collector.core.plan import parse_plan
 from collector.report.build import TEMPLATES, read_campaign
 from collector.report.downloads import data_page
 from collector.report.environment import strict_environment
-from collector.report.settings_page import _configurations
 from collector.report.words import Words
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +194,7 @@ def test_the_pages_tell_which_stages_were_added_and_how_to_measure_them_again(ca
     )
     new = {row.configuration_id for row in one.rows} - {each.configuration_id for each in study.plans[0].configurations}
     assert new, "some of the added configurations are in no other plan"
-    assert new <= set(_configurations(study.plans)), "so that the settings page knows their environment"
+    assert new <= set(asked_of(study)), "so that the settings page knows their environment"
 
 
 def test_stages_that_a_sweep_chose_itself_are_told_apart_from_those_of_a_plan(campaign: Path) -> None:

@@ -5,10 +5,11 @@ Nothing is measured: its rows say `emulated`. This is the one place where measur
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collector.core.configuration import Plan
+from collector.core.secrets import redact, secret_values
 from collector.core.step import StepLoad
 from collector.core.window import Telemetry
 from collector.emulator.engine import EmbeddedEngine
@@ -60,7 +61,7 @@ async def start(launch: Launch) -> EmulatedEngine:
     profile = profile_of(launch.engine.profile)
     setup = setup_of(launch.configuration, launch.repeat, launch.attempt)
     launch.log.parent.mkdir(parents=True, exist_ok=True)
-    return EmulatedEngine(profile, setup, launch.log)
+    return EmulatedEngine(profile, setup, launch.log, secret_values(launch.variables))
 
 
 class EmulatedEngine:
@@ -70,8 +71,9 @@ class EmulatedEngine:
 
     image_digest: str | None = None
 
-    def __init__(self, profile: Profile, setup: Setup, log: Path) -> None:
+    def __init__(self, profile: Profile, setup: Setup, log: Path, secrets: Sequence[str]) -> None:
         self._log = log
+        self._secrets = secrets  # what a profile scripts may be copied from a real log
         self._seconds = step_time(profile, setup)
         self._link_bytes = link_bytes(profile, setup)
         self._nvlink_bytes = 0.0
@@ -97,7 +99,7 @@ class EmulatedEngine:
     async def stop(self, patience_s: float) -> End:  # nothing to be patient with
         died = self._engine.exit_code
         await self._engine.stop()
-        self._log.write_text(self.log_text(), encoding="utf-8")
+        self._log.write_text(redact(self.log_text(), self._secrets), encoding="utf-8")
         return End() if died is None else _end(died)
 
     def owns(self, pid: int) -> bool | None:  # it has no process
