@@ -14,7 +14,6 @@ from collector.analysis.study import Study
 from collector.core.rows import Row
 
 MEAN, P95 = "ttft_mean_s", "ttft_p95_s"
-P95_LOW, P95_HIGH = "ttft_p95_low_s", "ttft_p95_high_s"
 
 #: Seconds to the first token, on the 95th percentile: a chat that feels prompt, a step of an agent, a reader who waits.
 #: They are bounds of vLLM's own histogram, so that a bucket lies on one side of them. A reader takes the own target.
@@ -141,12 +140,13 @@ def _wait(stage: Stage) -> Wait:
     return Wait(stage=stage, mean=mean_of(stage.rows, MEAN), p95=mean_of(stage.rows, P95), bucket=bucket_of(stage.rows))
 
 
-def bucket_of(rows: Iterable[Row]) -> Bucket | None:
-    """Return the bucket that holds p95 in all of these rows; None where no comparable row has one."""
-    held = usable(rows, P95_LOW)
-    low = least_of(held, P95_LOW)
-    closed = len(usable(held, P95_HIGH)) == len(held)
-    return Bucket(low=low, high=most_of(held, P95_HIGH) if closed else None) if low else None
+def bucket_of(rows: Iterable[Row], percentile: str = P95) -> Bucket | None:
+    """Return the bucket that holds a percentile in all of these rows; None where no comparable row has one."""
+    below, above = (f"{percentile.removesuffix('_s')}_{end}_s" for end in ("low", "high"))
+    held = usable(rows, below)
+    low = least_of(held, below)
+    closed = len(usable(held, above)) == len(held)
+    return Bucket(low=low, high=most_of(held, above) if closed else None) if low else None
 
 
 def within(stages: Iterable[tuple[int, Bucket | None]], target_s: float) -> Within:

@@ -121,6 +121,15 @@ FINDINGS: tuple[Metric, ...] = (
     ),
     Metric(column="ttft_mean_short_s", unit="s", better="lower", digits=2, ko="TTFT 평균", en="TTFT, mean"),
     Metric(column="ttft_p95_s", unit="s", better="lower", digits=2, ko="TTFT p95", en="TTFT, p95"),
+    Metric(
+        column="tpot_p95_s", unit="ms", better="lower", digits=2, scale=1000.0, ko="TPOT 백분위", en="TPOT, percentile"
+    ),
+    Metric(
+        column="link_bytes_per_token", unit="MB", better=None, digits=2, scale=1e-6, ko="토큰당 전송", en="Sent a token"
+    ),
+    Metric(
+        column="prefill_share", unit="%", better=None, digits=0, scale=100.0, ko="프리필의 몫", en="Share of prefill"
+    ),
     Metric(column="joules_per_token", unit="J", better="lower", digits=2, ko="토큰당 에너지", en="Energy per token"),
     Metric(column="kv_cache_tokens", unit="tokens", better="higher", digits=0, ko="KV 용량", en="KV capacity"),
     Metric(column="waiting_peak", unit="requests", better="lower", digits=0, ko="대기 최고", en="Waiting, peak"),

@@ -21,6 +21,7 @@ from collector.report.published import published_page
 from collector.report.published_files import Published
 from collector.report.reference_pages import reference_pages
 from collector.report.settings_page import settings_page
+from collector.report.timing_page import timing_page
 from collector.report.words import Words
 
 #: A campaign is a study of rows.
@@ -46,6 +47,8 @@ def pages(
             own["cells.md"] = strict.get_template("figures.md.j2").render(study=study)
         elif study.records:
             own["cells.md"] = cells_page(study, words, strict)
+        if study.rows:
+            own["timing.md"] = timing_page(study, words, strict)
         own |= settings_page(study, words, strict)
         own["data.md"] = data_page(study, words, strict, own)
         found |= {f"campaigns/{study.name}/{name}": text for name, text in own.items()}

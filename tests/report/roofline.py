@@ -32,8 +32,30 @@ def step(row: Mapping[Any, Any]) -> StepBreakdown:
     )
 
 
+def link_bytes(row: Mapping[Any, Any]) -> float:
+    """Return what a stage puts on the link: two reductions a layer and one of the embedding, logits, and the drafter's.
+
+    Both cards send and receive each of them.
+    """
+    known = json.loads(Path(PROFILE).read_text())["models"][row["model"]]["dimensions"]
+    steps = round((row["generation_tokens"] - row["requests_done"]) / row["tokens_per_step"])
+    speculating = row["speculation"] != "off"
+    decoded = steps + (int(row["draft_tokens"]) if speculating else 0)
+    target, positions = known["target"], int(row["prompt_tokens_computed"]) + decoded
+    half = target["vocabulary"]
+    total = positions * (2 * target["layers"] + 1) * target["hidden"] * 2 + (decoded + row["requests_done"]) * half
+    if speculating:
+        drafter, k = known["drafters"][row["speculation"]], int(row["num_speculative_tokens"])
+        drafts = steps + int(row["requests_done"])
+        looked = (k + 1) * drafts if drafter["parallel"] else positions + (k - 1) * drafts
+        total += looked * (2 * drafter["layers"] + 1) * drafter["hidden"] * 2 + k * drafts * half
+    return float(4 * total)
+
+
 def made_again(of: str, row: Mapping[Any, Any], base: Mapping[Any, Any] | None) -> float:
     """Return a whole step, or the share of some of its parts in what a row adds to its base."""
+    if of == "nvlink_bytes/generation_tokens":
+        return link_bytes(row) / float(row["generation_tokens"])
     parts = of.split("+")
     if base is None:
         return float(sum(getattr(step(row), one) for one in parts))
