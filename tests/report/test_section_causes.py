@@ -123,12 +123,13 @@ def test_forty_models_are_not_listed() -> None:
     assert len(found["lines"]) == MOST_CASES
     assert found["left_out"] == 40 - MOST_CASES
     assert len(found["others"]) <= 2
-    assert len(found["chart"].lines) == 6
+    assert len(found["chart"].lines) == 7
 
 
 def test_the_chart_has_two_lines_a_pair_and_hatches_where_decoding_turned_unmeasured() -> None:
     chart = section(CASES["turns beside a gain"](), Words("en"))["chart"]
-    assert [line.code for line in chart.lines] == ["A", "B", "C", "D"]
+    assert [line.code for line in chart.lines] == ["A", "B", "C", "D", "E"]
+    assert "requests decoding" in chart.lines[-1].name
     assert [(gap.low, gap.high, gap.codes) for gap in chart.gaps] == [(1, 8, ("A", "B"))]
     assert all(point.ids for line in chart.lines for point in line.points)
 
