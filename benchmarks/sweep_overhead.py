@@ -1,6 +1,6 @@
 """What a sweep itself costs: its wall time less what its engines took to start, to serve the stages and to end.
 
-Three configurations of the embedded engine, each a process of its own that answers over TCP, at twice real speed:
+Five configurations of the embedded engine, each a process of its own that answers over TCP, at twice real speed:
 each takes a minute. A start is the column start_s, a stage its window and the confirmation after it (there is no
 warm-up), the end what the engine needs from SIGTERM to its exit. The rest is the sweep's: imports, plan, token counts,
 scrapes, evidence, rows. Exit code 1 if each try took 1 % or more.
@@ -27,7 +27,7 @@ SPEED = 2.0
 LIMIT = 0.01
 #: The machine may have other work: then another try counts.
 TRIES = 3
-CONFIGURATIONS, STAGES = 3, 2
+CONFIGURATIONS, STAGES = 5, 2
 PLAN = f"""\
 plan: 1
 campaign: overhead
@@ -37,7 +37,7 @@ engine:
   environment: {{EMULATE_SPEED: "{SPEED:g}"}}
 models: {{muse-glimmer-30b: {{path: "MODEL"}}}}
 defaults: {{model: muse-glimmer-30b, tensor_parallel: 2, max_model_len: 16384, max_num_seqs: 32}}
-matrix: {{series: [first, second, third]}}
+matrix: {{series: [first, second, third, fourth, fifth]}}
 stages:
   concurrency: {{1: 6, 8: 40}}
   prompt_tokens: 655

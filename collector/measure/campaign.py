@@ -9,7 +9,7 @@ from pathlib import Path
 from collector.core.codec import cells_of, from_csv
 from collector.core.configuration import Plan
 from collector.core.errors import DataError, UserError
-from collector.core.failures import CATEGORIES, PHASES
+from collector.core.failure_words import CATEGORIES, PHASES
 from collector.core.plan import parse_plan
 from collector.core.record import make_row
 from collector.core.rows import PROVENANCES, Failure, Position, Row

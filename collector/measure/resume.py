@@ -12,7 +12,6 @@ from pathlib import Path
 
 from collector.core.configuration import Run, Stage, row_id
 from collector.core.due import HOST_DOWN, due
-from collector.core.failures import diagnose
 from collector.core.rows import Failure
 from collector.measure import telling
 from collector.measure.campaign import read_plans
@@ -21,7 +20,6 @@ from collector.measure.engines.interface import End
 from collector.measure.failed import MeasurementError
 from collector.measure.job import Job
 from collector.measure.journal import HOST_WENT_DOWN, Attempt
-from collector.measure.verdict import failure_of
 
 #: Lines of the log that stand in the cause of a host that went down: what it did last.
 LAST_LINES = 3
@@ -86,6 +84,8 @@ def record_host_down(job: Job, past: Sequence[Attempt]) -> None:
     run = next((run for plan in plans for run in plan.runs if down and _is_of(down, run)), None)
     if down is None or run is None:
         return
+    from collector.measure.verdict import failure_of  # the rules of the logs, where one has to be judged
+
     log = job.log(run, down.number)
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     failure = failure_of(
@@ -122,6 +122,8 @@ def host_went_down(past: Sequence[Attempt], boot_id: str) -> Attempt | None:
 
 def host_down_error(attempt: Attempt, boot_id: str, log: str) -> MeasurementError:
     """Say of such an attempt how far it came, by the journal and by what of its log reached the disk."""
+    from collector.core.failures import diagnose
+
     text = log.replace("\0", "")  # what a file system may leave of a block that was not written
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = " || ".join(lines[-LAST_LINES:])

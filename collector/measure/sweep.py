@@ -27,7 +27,6 @@ from collector.measure.models import commits
 from collector.measure.ready import unless_ended, wait_ready
 from collector.measure.scrape import parse
 from collector.measure.stage import Measured, measure_stage
-from collector.measure.verdict import failure_of
 
 #: The engine's word that a request does not fit it; known before where it counts tokens for us.
 TOO_LONG = "maximum context length"
@@ -222,6 +221,8 @@ def _context(job: Job, attempt: Attempt, engine: Running, measured: Measured) ->
 def _record_failure(
     job: Job, attempt: Attempt, error: MeasurementError, engine: Running | None, end: End, stopped_at: int
 ) -> Failure:
+    from collector.measure.verdict import failure_of  # the rules of the logs, where one has to be judged
+
     ready, log = attempt.ready, engine.log_text() if engine else ""
     failure = failure_of(
         error,
