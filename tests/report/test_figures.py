@@ -314,7 +314,8 @@ def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
     """Return the logarithms of on ÷ off, repeat by repeat."""
     names = re.findall(r"[a-z_]+", column_of(at))
     on, off = (
-        good(rows, at[side], names).set_index("repeat").eval(column_of(at)) for side in ("data-rows", "data-base")
+        pd.Series(good(rows, at[side], names).set_index("repeat").eval(column_of(at)), dtype=float)
+        for side in ("data-rows", "data-base")
     )
     return (on / off).map(log)
 
