@@ -14,6 +14,7 @@ from itertools import zip_longest
 from math import log
 from typing import Literal
 
+from collector.analysis.choosing import judging_of
 from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.cost import Cost, cost_of
 from collector.analysis.narrowing import narrowing
@@ -23,7 +24,13 @@ from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
 from collector.analysis.planned import Planned, leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import advice
-from collector.analysis.schedule import Ranges, is_pure, measured, suggestions
+from collector.analysis.schedule import Ranges, is_pure, suggestions
+from collector.analysis.settled import (
+    campaign_with_acceptance,
+    campaign_with_point,
+    campaign_with_schedule,
+    campaign_within,
+)
 from collector.analysis.study import Study
 from collector.core.configuration import Plan
 from collector.core.follow_up import Wanted, configuration_with
@@ -45,7 +52,7 @@ WITHOUT_SYNTHETIC = "cpu"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposal:
-    """What to measure and why. Which of the last six are known depends on the kind."""
+    """What to measure and why. Which of those with a default are known depends on the kind."""
 
     kind: Kind
     pair: Pair  # the comparison that it would decide
@@ -57,12 +64,16 @@ class Proposal:
     bracket: tuple[int, int] | None = None
     value: Quantity | None = None  # acceptance when withheld, the effect as a gain, or the tokens a step needed
     ranges: Ranges = ()
+    turns: tuple[tuple[int, int], ...] = ()  # of the schedule: concurrencies between which its place is not known
     noise: float | None = None  # per cent
+    measured_in: str | None = None  # another campaign that has what this asks for
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Campaign(Planned):
-    """A campaign that makes its proposals."""
+    """A campaign that makes its proposals. `others`: the campaigns beside it."""
+
+    others: Sequence[Study] = ()
 
     def proposal(
         self, kind: Kind, pair: Pair, cells: Sequence[Wanted], ids: Iterable[str], **facts: object
@@ -77,16 +88,19 @@ class _Campaign(Planned):
         )
 
 
-def proposals(study: Study, plans: Sequence[Plan]) -> list[Proposal]:
-    """Return what to measure next, what decides most first; [] where nothing is open."""
-    campaign = _Campaign(study=study, plans=plans)
+def proposals(study: Study, plans: Sequence[Plan], others: Sequence[Study] = ()) -> list[Proposal]:
+    """Return what to measure next, what decides most first; [] where nothing is open.
+
+    `others`: campaigns beside it. A proposal that one of them has measured comes with its name.
+    """
+    campaign = _Campaign(study=study, plans=plans, others=others)
     noise = noise_of(study)
     made: dict[Kind, Iterable[Proposal]] = {
         "withheld": _withheld(campaign),
         "partner": _partners(campaign),
         "bracket": _brackets(campaign),
         "repeat": _repeats(campaign, noise),
-        "schedule": _schedules(campaign),
+        "schedule": _schedules(campaign, noise),
         "acceptance": _acceptances(campaign, noise),
     }
     rounds = zip_longest(*(list(made[kind]) for kind in KINDS))
@@ -118,6 +132,7 @@ def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
             one.row_ids,
             concurrencies=one.concurrencies,
             bracket=(one.bracket.low, one.bracket.high),
+            measured_in=campaign_within(campaign.others, one.pair, one.bracket.low, one.bracket.high),
         )
 
 
@@ -139,37 +154,43 @@ def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
         ]
         value = next(one.evidence.acceptance for one in judged if one.pair is pair)
         if cells:
+            ends = tuple(dict.fromkeys(at for at, _ in own))
             yield campaign.proposal(
                 "withheld",
                 pair,
                 cells,
                 _pair_ids(pair),
                 prompt_sets=sets,
-                concurrencies=tuple(dict.fromkeys(at for at, _ in own)),
+                concurrencies=ends,
                 value=value,
+                measured_in=campaign_with_point(campaign.others, pair, ends, sets),
             )
 
 
 def _partners(campaign: _Campaign) -> Iterator[Proposal]:
-    """Measure the side that a comparison lacks."""
+    """Measure the side that a comparison lacks; a schedule needs none but that of its own proposal."""
     missing: dict[str, list[tuple[Pair, RatioPoint, list[Wanted]]]] = {}
     for factor in (SPECULATION, KV_CACHE, NVLINK):
         for pair in campaign.study.pairs(factor):
-            for point in pair.points:
+            for point in pair.points if is_pure(pair) else ():
                 cells = _partner(campaign, pair, point)
                 if cells:
                     missing.setdefault(cells[0].configuration.configuration_id, []).append((pair, point, cells))
-    found = [
-        campaign.proposal(
-            "partner",
-            own[0][0],
-            [cell for _, _, cells in own for cell in cells],
-            [name for _, point, _ in own for name in _ids(point)],
-            concurrencies=tuple(sorted({point.concurrency for _, point, _ in own})),
-            prompt_sets=tuple(dict.fromkeys(pair["prompt_set"] for pair, _, _ in own)),
+    found = []
+    for own in missing.values():
+        at = tuple(sorted({point.concurrency for _, point, _ in own}))
+        sets = tuple(dict.fromkeys(pair["prompt_set"] for pair, _, _ in own))
+        found.append(
+            campaign.proposal(
+                "partner",
+                own[0][0],
+                [cell for _, _, cells in own for cell in cells],
+                [name for _, point, _ in own for name in _ids(point)],
+                concurrencies=at,
+                prompt_sets=sets,
+                measured_in=campaign_with_point(campaign.others, own[0][0], at, sets),
+            )
         )
-        for own in missing.values()
-    ]
     yield from sorted(found, key=lambda one: (-len(one.cells), one.cost.seconds))
 
 
@@ -207,42 +228,50 @@ def _repeats(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
             seen.add((pair["model"], pair.factor.name))
             cells = [Wanted(configuration=c, stage=stage, repeats=REPEATS) for c, stage in campaign.cells_at(ids)]
             at, percent = (point.concurrency,), noise.percent
-            yield campaign.proposal("repeat", pair, cells, ids, concurrencies=at, value=gain, noise=percent)
+            measured_in = campaign_with_point(campaign.others, pair, at, repeats=REPEATS)
+            facts = {"concurrencies": at, "value": gain, "noise": percent, "measured_in": measured_in}
+            yield campaign.proposal("repeat", pair, cells, ids, **facts)
 
 
-def _schedules(campaign: _Campaign) -> Iterator[Proposal]:
-    """Measure the schedule that a pair suggests, at every concurrency of the pair."""
-    suggested = {id(one.pair): one for one in suggestions(campaign.study)}
-    done = {(one.pair["model"], one.pair.speculation) for one in measured(campaign.study)}
+def _schedules(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+    """Measure the schedule that a pair suggests, at every concurrency of the pair.
+
+    It waits while the bracket that it turns in can be narrowed: measured before that, it would turn at a guess.
+    """
+    suggested = {id(one.pair): one for one in suggestions(campaign.study, judging_of(campaign.study, noise))}
     for pair in leading(one.pair for one in suggested.values()):
         one = suggested[id(pair)]
-        if (pair["model"], pair.speculation) in done:
+        if one.open and any(narrowing(each, campaign.cells) for each in one.pairs):
             continue
         cells = [
             Wanted(configuration=configuration_with(c, json.loads(one.config)), stage=stage, repeats=_repeated(pair))
             for c, stage in campaign.cells_at(name for point in pair.measured for name in point.row_ids_on)
         ]
         at = tuple(point.concurrency for point in pair.measured)
-        yield campaign.proposal("schedule", pair, cells, one.ids, concurrencies=at, ranges=one.ranges)
+        facts = {"concurrencies": at, "ranges": one.ranges, "turns": one.open}
+        measured_in = campaign_with_schedule(campaign.others, pair)
+        yield campaign.proposal("schedule", pair, cells, one.ids, **facts, measured_in=measured_in)
 
 
 def _acceptances(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
     """Ask the engine for the acceptance at which a loss should end, at the lowest concurrency that loses."""
-    known = {row.speculative_config for row in campaign.study.rows}
     for pair in leading(campaign.pure):
         found = needed(pair, campaign.study.rows)
         losses = {point.concurrency for point in pair.measured if point.value and noise.side(point.value) < 0}
         at = next((one for one in found.stages if one.concurrency in losses and one.possible), None) if found else None
         point = pair.at(at.concurrency) if at else None
-        if at is None or point is None or not _offers(campaign.rows[point.row_ids_on[0]]):
+        row = campaign.rows[point.row_ids_on[0]] if point else None
+        if at is None or point is None or row is None or not _offers(row):
+            continue
+        asked_in = campaign_with_acceptance((campaign.study, *campaign.others), row, at.needed.value)
+        if asked_in == campaign.study.name:
             continue
         for configuration, stage in campaign.cells_at(point.row_ids_on):
             config = json.loads(configuration.speculative_config or "{}")
             asked = configuration_with(configuration, config | {SAMPLER: SYNTHETIC, SYNTHETIC_RATES: at.rates})
-            if asked.speculative_config not in known:
-                cells = [Wanted(configuration=asked, stage=stage, repeats=_repeated(pair))]
-                stages = (at.concurrency,)
-                yield campaign.proposal("acceptance", pair, cells, _ids(point), concurrencies=stages, value=at.needed)
+            cells = [Wanted(configuration=asked, stage=stage, repeats=_repeated(pair))]
+            facts = {"concurrencies": (at.concurrency,), "value": at.needed, "measured_in": asked_in}
+            yield campaign.proposal("acceptance", pair, cells, _ids(point), **facts)
 
 
 def _offers(row: Row) -> bool:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from collector.analysis.choosing import judging_of
+from collector.analysis.noise import noise_of
 from collector.analysis.schedule import measured, suggestions
 from collector.analysis.study import Study
 from collector.core.speculative import SCHEDULE
@@ -73,7 +75,8 @@ def _ask(program: str, *arguments: str, given: str = "") -> str:
 
 
 def test_every_schedule_that_the_stored_campaigns_suggest_passes_the_engines_own_validator() -> None:
-    found = [one for name in ("dual-3090", "follow-up") for one in suggestions(read_campaign(DATA / name))]
+    studies = [read_campaign(DATA / name) for name in ("dual-3090", "follow-up")]
+    found = [one for study in studies for one in suggestions(study, judging_of(study, noise_of(study)))]
     assert found
     lines = [[[list(part) for part in one.ranges], 32, one.pair.num_speculative_tokens] for one in found]
     tables = _ask(VALIDATE, given="".join(json.dumps(line) + "\n" for line in lines)).splitlines()
