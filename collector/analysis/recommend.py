@@ -220,8 +220,11 @@ def judged(study: Study, pair: Pair, noise: Noise, rows: Mapping[str, Row]) -> J
         acceptance=acceptance(study, pair) if speculating else None,
         elsewhere=acceptance_elsewhere(study, pair) if speculating else None,
     )
-    verdict = next(rule.verdict for rule in RULES if rule.holds(evidence))
-    return Judged(pair=pair, verdict=verdict, evidence=evidence)
+    return Judged(pair=pair, verdict=verdict_of(evidence), evidence=evidence)
+
+
+def verdict_of(evidence: Evidence) -> Verdict:
+    return next(rule.verdict for rule in RULES if rule.holds(evidence))
 
 
 def refusals(study: Study, model: str) -> tuple[Refusal, ...]:

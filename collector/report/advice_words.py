@@ -101,8 +101,19 @@ def _tokens(quantity: Quantity | None, words: Words) -> Markup:
 
 def _weakest(doubt: Doubt, factor: Factor, words: Words) -> Markup:
     return words.t(
-        "동시 {at}의 {x}가 오차에 가장 가까운 효과입니다. 다시 재어 오차 안에 들면 판단이 바뀝니다.",
-        "The effect nearest to noise is {x}, at concurrency {at}: a repeat within noise would change the verdict.",
+        "판단을 혼자 좌우하는 효과 가운데 동시 {at}의 {x}가 오차에 가장 가깝습니다. 다시 재어 오차 안에 들면 판단이 "
+        "바뀝니다.",
+        "Of the effects that decide it alone, {x} at concurrency {at} is nearest to noise: a repeat within noise would "
+        "change the verdict.",
+        at=_at(doubt, words),
+        x=effect(doubt.bound, factor, words) if doubt.bound else "–",
+    )
+
+
+def _strongest(doubt: Doubt, factor: Factor, words: Words) -> Markup:
+    return words.t(
+        "동시 {at}의 {x}가 효과에 가장 가깝습니다. 더 되풀이해 재어 오차를 넘으면 판단이 바뀝니다.",
+        "Nearest to an effect is {x}, at concurrency {at}: repeats that put it beyond noise would change the verdict.",
         at=_at(doubt, words),
         x=effect(doubt.bound, factor, words) if doubt.bound else "–",
     )
@@ -115,6 +126,17 @@ def _between(doubt: Doubt, _: Factor, words: Words) -> Markup:
         "Between {low} and {high} nothing is decided: the turn may lie anywhere there.",
         low=low,
         high=high,
+    )
+
+
+def _tied(doubt: Doubt, _: Factor, words: Words) -> Markup:
+    low, high, *tied = (words.setting(at, "concurrency") for at in doubt.at)
+    return words.t(
+        "동시 {low}와 {high} 사이의 {at}은 오차 안입니다. 더 되풀이해 재면 경계가 달라질 수 있습니다.",
+        "Between {low} and {high}, {at} is within noise: more repeats there may move the turn.",
+        low=low,
+        high=high,
+        at=Markup(", ").join(tied),
     )
 
 
@@ -132,7 +154,9 @@ _KINDS: dict[Kind, Callable[[Doubt, Factor, Words], Markup]] = {
         "The same plan, measured on real hardware, may say otherwise.",
     ),
     "weakest": _weakest,
+    "strongest": _strongest,
     "between": _between,
+    "tied": _tied,
     "above": lambda doubt, _, words: words.t(
         "동시 {at}보다 높은 곳은 재지 않았습니다.", "Nothing was measured above {at}.", at=_at(doubt, words)
     ),

@@ -50,6 +50,7 @@ class BuildReport:
     written: tuple[str, ...]
     unchanged: tuple[str, ...]
     removed: tuple[str, ...]
+    faults: tuple[str, ...] = ()  # what pages do without, a sentence each
 
 
 def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = None) -> BuildReport:
@@ -73,6 +74,7 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
         written=tuple(written),
         unchanged=tuple(name for name in sorted(files) if name not in written),
         removed=tuple(removed),
+        faults=tuple(fault for one in read for fault in one.unreadable_plans),
     )
 
 
