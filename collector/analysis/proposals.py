@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from math import log
-from typing import Literal
 
 from collector.analysis.choosing import judging_of
 from collector.analysis.compared import Pair, RatioPoint
-from collector.analysis.cost import Cost, cost_of
 from collector.analysis.narrowing import narrowing
 from collector.analysis.needed import needed
 from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
-from collector.analysis.planned import Planned, leading
-from collector.analysis.quantity import Quantity
+from collector.analysis.planned import leading
+from collector.analysis.proposal import KINDS, Campaign, Kind, Proposal
 from collector.analysis.recommend import advice
-from collector.analysis.schedule import Ranges, is_pure, suggestions
+from collector.analysis.schedule import is_pure, suggestions
 from collector.analysis.settled import (
     campaign_with_acceptance,
     campaign_with_point,
@@ -38,9 +36,6 @@ from collector.core.prompt_names import GENERAL_SETS
 from collector.core.rows import Row
 from collector.core.speculative import SAMPLER, SYNTHETIC, SYNTHETIC_RATES
 
-Kind = Literal["withheld", "partner", "bracket", "repeat", "schedule", "acceptance"]
-#: A verdict that is missing, a ratio, the place of a break-even, how sure an effect is, then what is only predicted.
-KINDS: tuple[Kind, ...] = ("withheld", "partner", "bracket", "repeat", "schedule", "acceptance")
 #: Repeats that an effect near noise gets: the fewest whose range says which of them is off.
 REPEATS = 3
 #: An effect between noise divided and multiplied by this is near it: another measurement may change its side.
@@ -50,50 +45,12 @@ SYNTHETIC_SINCE = (0, 27)
 WITHOUT_SYNTHETIC = "cpu"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Proposal:
-    """What to measure and why. Which of those with a default are known depends on the kind."""
-
-    kind: Kind
-    pair: Pair  # the comparison that it would decide
-    cells: tuple[Wanted, ...]
-    row_ids: tuple[str, ...]
-    cost: Cost
-    concurrencies: tuple[int, ...] = ()
-    prompt_sets: tuple[str, ...] = ()
-    bracket: tuple[int, int] | None = None
-    value: Quantity | None = None  # acceptance when withheld, the effect as a gain, or the tokens a step needed
-    ranges: Ranges = ()
-    turns: tuple[tuple[int, int], ...] = ()  # of the schedule: concurrencies between which its place is not known
-    noise: float | None = None  # per cent
-    measured_in: str | None = None  # another campaign that has what this asks for
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Campaign(Planned):
-    """A campaign that makes its proposals. `others`: the campaigns beside it."""
-
-    others: Sequence[Study] = ()
-
-    def proposal(
-        self, kind: Kind, pair: Pair, cells: Sequence[Wanted], ids: Iterable[str], **facts: object
-    ) -> Proposal:
-        return Proposal(
-            kind=kind,
-            pair=pair,
-            cells=tuple(cells),
-            row_ids=tuple(dict.fromkeys(ids)),
-            cost=cost_of(cells, self.study.rows),
-            **facts,  # type: ignore[arg-type]  # the fields of a proposal
-        )
-
-
 def proposals(study: Study, plans: Sequence[Plan], others: Sequence[Study] = ()) -> list[Proposal]:
     """Return what to measure next, what decides most first; [] where nothing is open.
 
     `others`: campaigns beside it. A proposal that one of them has measured comes with its name.
     """
-    campaign = _Campaign(study=study, plans=plans, others=others)
+    campaign = Campaign(study=study, plans=plans, others=others)
     noise = noise_of(study)
     made: dict[Kind, Iterable[Proposal]] = {
         "withheld": _withheld(campaign),
@@ -120,7 +77,7 @@ def _repeated(pair: Pair) -> int:
     return max((min(point.n_on, point.n_off) for point in pair.measured), default=1)
 
 
-def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
+def _brackets(campaign: Campaign) -> Iterator[Proposal]:
     """Halve the widest brackets."""
     found = [one for pair in leading(campaign.pure) if (one := narrowing(pair, campaign.cells))]
     for one in sorted(found, key=lambda one: one.bracket.low / one.bracket.high):
@@ -136,7 +93,7 @@ def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
         )
 
 
-def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
+def _withheld(campaign: Campaign) -> Iterator[Proposal]:
     """Measure both sides on general prompts, at both ends of the load, where a drafter did nothing on its own."""
     judged = [one for found in advice(campaign.study)[1] for one in found.speculation if one.verdict == "withheld"]
     for pair in leading(one.pair for one in judged if is_pure(one.pair)):
@@ -167,7 +124,7 @@ def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
             )
 
 
-def _partners(campaign: _Campaign) -> Iterator[Proposal]:
+def _partners(campaign: Campaign) -> Iterator[Proposal]:
     """Measure the side that a comparison lacks; a schedule needs none but that of its own proposal."""
     missing: dict[str, list[tuple[Pair, RatioPoint, list[Wanted]]]] = {}
     for factor in (SPECULATION, KV_CACHE, NVLINK):
@@ -194,7 +151,7 @@ def _partners(campaign: _Campaign) -> Iterator[Proposal]:
     yield from sorted(found, key=lambda one: (-len(one.cells), one.cost.seconds))
 
 
-def _partner(campaign: _Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]:
+def _partner(campaign: Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]:
     """Return the cells that a point lacks on one side; [] where it lacks none, or its engine did not start."""
     if point.reason is None or point.reason.kind not in ("missing", "settings_differ") or point.row_ids_left_out:
         return []
@@ -211,7 +168,7 @@ def _partner(campaign: _Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]
     return [Wanted(configuration=other[0], stage=stage, repeats=len(_ids(point))) for _, stage in there]
 
 
-def _repeats(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+def _repeats(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
     """Repeat the effects nearest to noise: there one more measurement may change what is said."""
     found = []
     for factor in (SPECULATION, KV_CACHE, NVLINK):
@@ -233,7 +190,7 @@ def _repeats(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
             yield campaign.proposal("repeat", pair, cells, ids, **facts)
 
 
-def _schedules(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+def _schedules(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
     """Measure the schedule that a pair suggests, at every concurrency of the pair.
 
     It waits while the bracket that it turns in can be narrowed: measured before that, it would turn at a guess.
@@ -253,7 +210,7 @@ def _schedules(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
         yield campaign.proposal("schedule", pair, cells, one.ids, **facts, measured_in=measured_in)
 
 
-def _acceptances(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+def _acceptances(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
     """Ask the engine for the acceptance at which a loss should end, at the lowest concurrency that loses."""
     for pair in leading(campaign.pure):
         found = needed(pair, campaign.study.rows)

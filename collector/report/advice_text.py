@@ -13,7 +13,8 @@ from collector.analysis.recommend import Advice, Judged
 from collector.analysis.settings import Load, Setting, withheld
 from collector.analysis.study import Study
 from collector.core.speculative import schedule_of
-from collector.report.advice_words import absent, effect, overturn, state, sureness
+from collector.report.advice_words import absent, effect, state
+from collector.report.doubt_words import overturn, sureness
 from collector.report.proposal_words import ranges_text
 from collector.report.sections.parts.pair_labels import labels, plain_label
 from collector.report.setting_files import command_of, hardware, path_of
@@ -95,7 +96,7 @@ def _title(load: Load, setting: Setting) -> str:
     way = f"speculation {row.speculation}{k}, KV {row.kv_cache_dtype}"
     told = plain(when(load, setting, ENGLISH))
     if setting.suggested:
-        return f"PREDICTION, not measured, {told}: a schedule of {way}"
+        return f"{told} (PREDICTION, not measured): a schedule of {way}"
     ranges = schedule_of(setting.serving.option("speculative-config"))
     way += f" (k by batch size: {plain(ranges_text(ranges, ENGLISH))})" if ranges else ""
     return f"{told}: {way}: {', '.join(f'{one.throughput.value:.1f}' for one in setting.choices)} tok/s"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from markupsafe import Markup
 
-from collector.analysis.proposals import Kind, Proposal
+from collector.analysis.proposal import Kind, Proposal
 from collector.core.speculative import k_at
 from collector.report.prompt_words import prompt_word
 from collector.report.setting_words import turns

@@ -14,13 +14,13 @@ def when(load: Load, one: Setting, words: Words) -> Markup:
     """Return the load that a setting is for."""
     measured = load.compared
     if one.suggested:
-        return words.t("동시 요청 수를 가리지 않음", "for any concurrency")
+        return words.t("동시 요청 수를 가리지 않음", "For any concurrency")
     if one.target is None and len(measured) > 1 and one.concurrencies == measured:
         low, high = (words.setting(end, "concurrency") for end in (measured[0], measured[-1]))
         if one.varying:
-            return words.t("부하가 오르내릴 때(동시 {a}~{b})", "for a load that varies ({a} to {b})", a=low, b=high)
-        return words.t("동시 {a}~{b} 어느 부하에나", "for any load from {a} to {b}", a=low, b=high)
-    return words.t("동시 {at}", "at concurrency {at}", at=_listed(one.concurrencies, words))
+            return words.t("부하가 오르내릴 때(동시 {a}~{b})", "For a load that varies ({a} to {b})", a=low, b=high)
+        return words.t("동시 {a}~{b} 어느 부하에나", "For any load from {a} to {b}", a=low, b=high)
+    return words.t("동시 {at}", "At concurrency {at}", at=_listed(one.concurrencies, words))
 
 
 def notes(one: Setting, words: Words) -> list[Markup]:

@@ -14,7 +14,8 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Judged
 from collector.analysis.settings import loads, withheld
 from collector.analysis.study import Study
-from collector.report.advice_words import absent, effect, limit, overturn, ruled, state, sureness
+from collector.report.advice_words import absent, effect, limit, ruled, state
+from collector.report.doubt_words import overturn, sureness
 from collector.report.evidence import FILES
 from collector.report.prompt_words import prompt_word
 from collector.report.sections.parts.pair_labels import labels

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from collector.analysis.outcomes import Blocked, blocked
-from collector.analysis.proposals import Proposal, proposals
+from collector.analysis.proposal import Proposal
+from collector.analysis.proposals import proposals
 from collector.analysis.study import Study
 from collector.core.errors import UserError
 from collector.core.follow_up import Wanted, follow_up_plan

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.analysis.proposals import KINDS, Proposal, proposals
+from collector.analysis.proposal import KINDS, Proposal
+from collector.analysis.proposals import proposals
 from collector.analysis.schedule import is_pure
 from collector.analysis.study import Study
 from collector.core.configuration import row_id

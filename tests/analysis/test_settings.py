@@ -116,7 +116,7 @@ def test_the_article_prints_lines_of_the_commands_that_recommend_prints(name: st
     noise, found = advice(study)
     every = loads(study, noise)
     commands = [command_text(one.serving).replace(" \\\n", "\n") for load in every for one in load.settings]
-    shown = [flags for card in cards(study, found, every, Words("en")) for flags in card.flags]
+    shown = [flags for card in cards(study, found, every, Words("en")) for flags in (*card.flags, *card.predicted)]
     assert shown
     for flags in shown:
         lines = {line.strip() for line in flags.text.replace(" \\\n", "\n").splitlines()}

@@ -44,7 +44,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("dtype and link", "; speculation off, KV fp8_e5m2 (kv_dtype"),
         ("dtype loses", "KV cache: auto (speculation off)"),
         ("throughput stops growing", "16 at most."),
-        ("turns", "at concurrency 1 (synthetic prompts"),
+        ("turns", "At concurrency 1 (synthetic prompts"),
         ("turns", "For a load that varies from 1 to 32 it loses least of those measured throughout"),
         (
             "turns",

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.analysis import acceptance, noise, recommend, schedule
-from collector.analysis.choosing import judging_of
 from collector.analysis.latency import TTFT_TARGETS_S
-from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.settings import Load, Setting, loads, main_of
@@ -27,7 +25,7 @@ from collector.report.words import Words
 PROMPTS = "prompt_set"
 #: With more models than this each one's advice is folded away; the table of all verdicts stays.
 OPEN_MODELS = 6
-#: Suggested schedules that are printed.
+#: Predicted schedules that are printed.
 MOST_SCHEDULES = 3
 #: What tells one setting of a model from another beside a schedule.
 SETTING = ("kv_cache_dtype", "prompt_set")
@@ -99,6 +97,7 @@ class Card:
     load: Load | None  # that the flags are for: the one compared at the most concurrencies
     others: int  # loads of this model that have settings of their own
     flags: tuple[Flags, ...]
+    predicted: tuple[Flags, ...]  # with a schedule that nobody has measured
     conditions: tuple[str, ...]
 
     @property
@@ -124,20 +123,14 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
         "limits": limits(),
         "scheduled": [(label_of(one.pair, SETTING), one) for one in schedule.measured(study)],
-        "suggested": _suggested(study, known),
+        "chosen": any(card.flags for card in shown),
+        "suggested": [(card, flags) for card in shown for flags in card.predicted][:MOST_SCHEDULES],
         "without_forward": WITHOUT_FORWARD,
         "when": lambda load, one: when(load, one, words),
         "notes": lambda one: notes(one, words),
         "turns": lambda one: turns(one.open, words),
         "prompt": lambda name: prompt_word(words, name),
     }
-
-
-def _suggested(study: Study, known: noise.Noise) -> list[tuple[Label, schedule.Suggested]]:
-    """Return the schedules that nobody has measured, one of each way of speculating."""
-    found = {id(one.pair): one for one in schedule.suggestions(study, judging_of(study, known))}
-    pairs = leading(one.pair for one in found.values())
-    return [(label_of(pair, SETTING), found[id(pair)]) for pair in pairs[:MOST_SCHEDULES]]
 
 
 def cards(study: Study, found: Iterable[Advice], every: Sequence[Load], words: Words) -> tuple[Card, ...]:
@@ -160,6 +153,7 @@ def limits() -> dict[str, Any]:
 
 def _card(study: Study, found: Advice, every: Sequence[Load], rows: Mapping[str, Row], words: Words) -> Card:
     load = main_of(every)
+    flags = _flags(load) if load else ()
     pairs = [one.pair for one in found.judged]
     note = (spread_note(study, pairs, words),) if pairs else ()
     return Card(
@@ -170,7 +164,8 @@ def _card(study: Study, found: Advice, every: Sequence[Load], rows: Mapping[str,
         batching=_label_of_batching(found),
         load=load,
         others=sum(bool(one.settings) for one in every) - bool(load),
-        flags=_flags(load) if load else (),
+        flags=tuple(one for one in flags if not one.setting.suggested),
+        predicted=tuple(one for one in flags if one.setting.suggested),
         conditions=(*conditions(study, words, pairs, found.model), *note),
     )
 
@@ -209,7 +204,7 @@ def _label_of_batching(found: Advice) -> Label | None:
 
 
 def _flags(load: Load) -> tuple[Flags, ...]:
-    """Return the settings of a load; a schedule that nobody measured stands in a part of its own."""
+    """Return the settings of a load with the lines of their commands."""
     return tuple(
         Flags(
             setting=one,
@@ -217,5 +212,4 @@ def _flags(load: Load) -> tuple[Flags, ...]:
             text=" \\\n".join(option_lines(one.serving, CHOSEN)),
         )
         for one in load.settings
-        if not one.suggested
     )
