@@ -31,8 +31,8 @@ def notes(one: Setting, words: Words) -> list[Markup]:
         low, high, at = (words.setting(end, "concurrency") for end in ends)
         found.append(
             words.t(
-                "동시 {low}~{high}를 오가는 부하라면 끝까지 잰 구성 가운데 이것이 가장 덜 잃습니다. 가장 나쁠 때(동시 "
-                "{at})도 그곳에서 가장 빠른 구성의 {x}배입니다.",
+                "동시 {low}~{high}를 오가는 부하라면 모든 곳에서 잰 구성 가운데 이것이 가장 덜 잃습니다. 가장 나쁠 때"
+                "(동시 {at})도 그곳에서 가장 빠른 구성의 {x}배입니다.",
                 "For a load that varies from {low} to {high} it loses least of those measured throughout: at its worst "
                 "(at {at}) it is {x}× the fastest there.",
                 low=low,
@@ -50,21 +50,22 @@ def notes(one: Setting, words: Words) -> list[Markup]:
 
 _LIMITS: dict[Limit, Callable[[Words, Markup], Markup]] = {
     "other": lambda words, most: words.t(
-        "그보다 많은 요청에서는 다른 구성을 골랐으므로 <code>--max-num-seqs</code>를 {n}(으)로 막았습니다. 이 "
-        "상한으로는 재지 않았습니다.",
+        "그보다 많은 요청에서는 다른 구성을 골랐으므로 동시 시퀀스를 {n}개로 제한했습니다"
+        "(<code>--max-num-seqs</code>). 이 상한으로는 재지 않았습니다.",
         "Beyond that another one was chosen, so <code>--max-num-seqs</code> {n} limits the sequences; not measured at "
         "this limit.",
         n=most,
     ),
     "no_gain": lambda words, most: words.t(
-        "그보다 많이 받아도 처리량이 늘지 않으므로 <code>--max-num-seqs</code>를 {n}(으)로 막았습니다. 이 상한으로는 "
-        "재지 않았습니다.",
+        "그보다 많이 받아도 처리량이 늘지 않아 동시 시퀀스를 {n}개로 제한했습니다(<code>--max-num-seqs</code>). 이 "
+        "상한으로는 재지 않았습니다.",
         "More sequences gain no throughput, so <code>--max-num-seqs</code> {n} limits them; not measured at this "
         "limit.",
         n=most,
     ),
     "target": lambda words, most: words.t(
-        "목표를 지키도록 <code>--max-num-seqs</code>를 {n}(으)로 막았습니다. 이 상한으로는 재지 않았습니다.",
+        "목표를 지키도록 동시 시퀀스를 {n}개로 제한했습니다(<code>--max-num-seqs</code>). 이 상한으로는 "
+        "재지 않았습니다.",
         "<code>--max-num-seqs</code> {n} limits the sequences to what meets the target; not measured at this limit.",
         n=most,
     ),
