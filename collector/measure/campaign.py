@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collector.core.codec import cells_of, from_csv
 from collector.core.configuration import Plan
-from collector.core.errors import DataError, UserError
+from collector.core.errors import DataError, UserError, close_words
 from collector.core.failure_words import CATEGORIES, PHASES
 from collector.core.plan import parse_plan
 from collector.core.record import make_row
@@ -26,7 +26,11 @@ def find_campaign(path: Path, data: Path = Path("data")) -> Path:
     for folder in (path, data / path):
         if (folder / "rows.csv").is_file():
             return folder
-    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as {data}/NAME")
+        if (folder / "figures.csv").is_file():
+            raise UserError(f"{folder}: figures that others published, not rows; name a campaign, such as {data}/NAME")
+    known = sorted(one.parent.name for one in data.glob("*/rows.csv"))
+    near = close_words(path.name, known)
+    raise UserError(f"{path}: no campaign there (no rows.csv){near}; name a folder such as {data}/NAME")
 
 
 def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:

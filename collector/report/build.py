@@ -14,6 +14,7 @@ from jinja2 import FileSystemLoader
 
 from collector.analysis.left_open import EMULATED
 from collector.core.codec import from_csv
+from collector.core.due import made_good
 from collector.core.errors import DataError, PlanError, UserError, close_words
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
@@ -111,7 +112,7 @@ def read_campaign(folder: Path) -> Campaign:
     host = _text(folder / "host.json")
     if host is not None:
         _check_json(folder / "host.json", host)
-    shown = tuple(one for one in failures if not _made_good(one, rows))
+    shown = tuple(one for one in failures if not made_good(one, rows))
     stored = stored_files(folder)
     plan, kept = _text(folder / "plan.yaml"), _text(PLANS / f"{folder.name}.yaml")
     return Campaign(
@@ -161,15 +162,6 @@ def _scripted(failure: Failure) -> bool:
         one["log"].partition("\n")[0] in failure.cause
         and all(getattr(failure, name, value) == value for name, value in one["match"].items())
         for one in (_profile() or {}).get("outcomes", ())
-    )
-
-
-def _made_good(failure: Failure, rows: Sequence[Row]) -> bool:
-    """Whether a later attempt measured what failed here: then it stays in failures.csv, not on the page."""
-    return any(
-        (row.configuration_id, row.repeat) == (failure.configuration_id, failure.repeat)
-        and failure.row_id in (None, row.row_id)
-        for row in rows
     )
 
 
