@@ -61,14 +61,31 @@ def read_plans(folder: Path) -> tuple[Plan, ...]:
 
 
 def recomputed(folder: Path, rows: list[Row]) -> tuple[list[Row], list[Position]]:
-    """Make every row again from its evidence, in the order of the table."""
+    """Make every row again from its evidence, in the order of the table. Raises DataError where that is not there."""
     made_rows: list[Row] = []
     made_positions: list[Position] = []
+    lost: list[str] = []
     for row in rows:
-        again, positions = make_row(*evidence.load(folder / "raw", row.row_id))
+        try:
+            again, positions = make_row(*evidence.load(folder / "raw", row.row_id))
+        except evidence.LostError as error:
+            lost.append(str(error))
+            continue
         made_rows.append(again)
         made_positions += positions
+    if lost:
+        raise DataError(_without_evidence(folder, rows, lost))
     return made_rows, made_positions
+
+
+def _without_evidence(folder: Path, rows: list[Row], lost: list[str]) -> str:
+    """Say in one sentence of how many rows the evidence is not there, and what brings it back."""
+    raw = folder / "raw"
+    what = f"that of {len(lost)} of {len(rows)} rows is missing (the first: {lost[0]})" if raw.is_dir() else "not there"
+    fix = "restore it from where it was measured"
+    if {row.provenance for row in rows} == {"emulated"}:
+        fix = "a sweep of the campaign's plan into another folder makes the same rows and their evidence again"
+    return f"{raw}: {what}, so that {len(lost)} rows cannot be held against their evidence; {fix}"
 
 
 def problems(folder: Path) -> Iterator[str]:
@@ -78,9 +95,18 @@ def problems(folder: Path) -> Iterator[str]:
     yield from _word_problems(folder, rows, failures)
     yield from _descriptor_problems(folder)
     yield from _origin_problems(folder, rows)
+    yield from _evidence_problems(folder, rows, positions)
+
+
+def _evidence_problems(folder: Path, rows: list[Row], positions: list[Position]) -> Iterator[str]:
+    """Hold the rows against their evidence; rows that have none are one problem."""
+    lost: list[str] = []
     for row in rows:
         try:
             again, positions_again = make_row(*evidence.load(folder / "raw", row.row_id))
+        except evidence.LostError as error:
+            lost.append(str(error))
+            continue
         except DataError as error:
             yield str(error)
             continue
@@ -91,6 +117,8 @@ def problems(folder: Path) -> Iterator[str]:
         names = [name for name, cell in stored.items() if made[name] != cell]
         if names:
             yield f"{folder / 'rows.csv'}: row {row.row_id} does not follow from its evidence ({', '.join(names[:5])})"
+    if lost:
+        yield _without_evidence(folder, rows, lost)
 
 
 def _key_problems(folder: Path, rows: list[Row], failures: list[Failure], positions: list[Position]) -> Iterator[str]:
