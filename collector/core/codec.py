@@ -23,6 +23,7 @@ from collector.core.rows import SCHEMA_VERSION, Failure, Position, Row
 Record = TypeVar("Record", Row, Failure, Position)
 
 FLOAT_FORMAT = ".9g"
+BYTE_ORDER_MARK = "\ufeff"
 
 #: Signs of a number as it is written here; int() and float() also take blanks, underscores and other digits.
 _PLAIN = re.compile(r"[-+.0-9eE]+")
@@ -190,8 +191,11 @@ def _check_header(columns: list[str], record: type[Any], name: str) -> None:
 
 
 def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
-    """Read a whole file's text; `name` is the file as the user knows it. Raises DataError."""
-    reader = csv.reader(io.StringIO(text), strict=True)
+    """Read a whole file's text; `name` is the file as the user knows it. Raises DataError.
+
+    A byte-order mark, as spreadsheets write it, is no part of the first column's name.
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix(BYTE_ORDER_MARK)), strict=True)
     try:
         columns = next(reader, None)
         if columns is None:
