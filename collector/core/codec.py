@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 import types
@@ -139,6 +140,25 @@ def _read_value(text: str, kind: type) -> object:
             raise ValueError(text)
         return number
     return kind(text)
+
+
+def check_objects(rows: Iterable[Row], name: str) -> None:
+    """Hold the column that is read as JSON up to it. Raises DataError; `name` is the file as the user knows it."""
+    for row in rows:
+        text = row.speculative_config
+        if text is not None and not _is_object(text):
+            raise DataError(
+                f"{name}, row {row.row_id}, column speculative_config: found {text!r}, expected a JSON object or empty"
+            )
+
+
+@cache
+def _is_object(text: str) -> bool:
+    """Whether a text is a JSON object; a campaign has few that differ."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _parse(record: type[Record], values: dict[str, str], where: str) -> Record:

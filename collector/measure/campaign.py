@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.core.codec import cells_of, from_csv
+from collector.core.codec import cells_of, check_objects, from_csv
 from collector.core.configuration import Plan
 from collector.core.errors import DataError, UserError, close_words
 from collector.core.failure_words import CATEGORIES, PHASES
@@ -44,8 +44,10 @@ def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    rows = from_csv(Row, texts["rows.csv"], str(folder / "rows.csv"))
+    check_objects(rows, str(folder / "rows.csv"))
     return (
-        from_csv(Row, texts["rows.csv"], str(folder / "rows.csv")),
+        rows,
         from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
         from_csv(Position, texts["positions.csv"], str(folder / "positions.csv")),
     )
@@ -56,7 +58,9 @@ def read_plans(folder: Path) -> tuple[Plan, ...]:
     paths = [folder / "plan.yaml", *sorted(folder.glob("plan-*.yaml"))]
     try:
         return tuple(parse_plan(path.read_text(encoding="utf-8"), str(path)) for path in paths)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be read: {error.strerror}; restore the campaign's plan") from error
+    except UnicodeDecodeError as error:
         raise UserError(f"{folder}: its plan cannot be read: {error}") from error
 
 
@@ -179,5 +183,5 @@ def _descriptor_problems(folder: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{path}: cannot be read: {error}"
         return
-    if stored != data_package(folder.resolve().name, stored.get("description", "")):
+    if not isinstance(stored, dict) or stored != data_package(folder.resolve().name, stored.get("description", "")):
         yield f"{path}: does not describe the tables of this version"

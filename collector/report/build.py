@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from jinja2 import FileSystemLoader
 
 from collector.analysis.left_open import EMULATED
-from collector.core.codec import from_csv
+from collector.core.codec import check_objects, from_csv
 from collector.core.due import made_good
 from collector.core.errors import DataError, PlanError, UserError, close_words
 from collector.core.plan import parse_plan
@@ -135,6 +135,7 @@ def read_campaign(folder: Path) -> Campaign:
     """Read a campaign's files. A missing table is an empty one. Errors name file and line."""
     rows = _read(Row, folder / "rows.csv")
     failures = _read(Failure, folder / "failures.csv")
+    check_objects(rows, str(folder / "rows.csv"))
     _check_unique(folder / "rows.csv", "row_id", [row.row_id for row in rows])
     _check_unique(folder / "failures.csv", "failure_id", [failure.failure_id for failure in failures])
     _check_campaign(folder / "rows.csv", [row.campaign for row in rows])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -316,7 +317,7 @@ def test_a_failure_that_a_later_attempt_made_good_is_not_shown_as_one(tmp_path: 
     shutil.copytree(Path(__file__).parents[1] / "data" / "campaigns" / "sample-dual", folder)
     before = read_campaign(folder)
     row = before.rows[0]
-    its = {"configuration_id": row.configuration_id, "repeat": row.repeat, "row_id": None}
+    its: dict[str, Any] = {"configuration_id": row.configuration_id, "repeat": row.repeat, "row_id": None}
     mended = replace(before.failures[0], failure_id="mended", failed_at="2026-09-01T00:00:00Z", **its)
     later = replace(before.failures[0], failure_id="later", failed_at="2026-10-01T00:00:00Z", **its)
     with (folder / "failures.csv").open("a", encoding="utf-8") as file:

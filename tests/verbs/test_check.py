@@ -51,6 +51,17 @@ def test_evidence_of_which_a_part_is_lost_is_one_problem_that_names_the_first_fi
     assert "Errno" not in again.stderr
 
 
+def test_a_descriptor_or_a_plan_that_is_none_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    folder = tmp_path / "schedule"
+    shutil.copytree(DUAL.with_name("schedule"), folder)
+    (folder / "datapackage.json").write_text("[]", encoding="utf-8")
+    (folder / "plan.yaml").unlink()
+    done = check(folder)
+    assert done.returncode == 1
+    assert "datapackage.json: does not describe the tables of this version" in done.stdout
+    assert "plan.yaml: cannot be read: No such file or directory; restore the campaign's plan" in done.stdout
+
+
 def test_of_several_campaigns_each_is_checked_and_one_that_is_not_there_ends_with_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
