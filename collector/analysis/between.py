@@ -24,7 +24,7 @@ from collector.core.units import DISPLAYED
 #: What may differ, and is told before any figure.
 MAY_DIFFER = (
     "host_id", "cpu_model", "gpu_model", "gpu_count", "driver_version", "engine_kind", "engine_version", "image",
-    "model_revision", "extra_flags", "attention_backend", "cudagraph_mode", "all_reduce", "collector_version",
+    "model_commit", "attention_backend", "cudagraph_mode", "all_reduce", "collector_version",
     "plan_digest",
 )  # fmt: skip
 METRICS = ("system_throughput_tok_s", "ttft_mean_s", "tpot_mean_s")

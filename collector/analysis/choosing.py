@@ -15,7 +15,8 @@ from typing import Any
 
 from collector.analysis.compared import THROUGHPUT
 from collector.analysis.noise import Noise, noise_among
-from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, sortable
+from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, STAGE, Key, sortable
+from collector.analysis.pairing import key as key_of
 from collector.analysis.quantity import Quantity, mean_of, usable
 from collector.analysis.steps import ratio_between
 from collector.analysis.study import Study
@@ -23,7 +24,12 @@ from collector.core.rows import Row
 from collector.core.speculative import schedule_of
 
 #: What the stages of one load share; concurrency is what varies.
-LOAD = ("provenance", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
+LOAD = ("provenance", "series", "prompt_set", "prompt_set_digest", "output_tokens", "window_method", "nvlink")
+#: What nobody chooses among the configurations of one host: where it differs, throughputs are not held together.
+WHERE = (
+    "campaign", "engine_kind", "engine_version", "image", "image_digest", "model_path", "model_revision",
+    "model_commit", "host_id", "gpu_model", "gpu_count", "driver_version",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,11 +88,11 @@ class _Arms:
 
 
 def grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the comparable rows by model and load, in a fixed order; NVLink on and off are two loads of a model."""
+    """Return the comparable rows by model, LOAD and WHERE, in a fixed order; NVLink on and off are two loads."""
     found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in usable(study.basis, THROUGHPUT):
         if row.system_throughput_tok_s:
-            found[row.model, *(getattr(row, name) for name in LOAD)].append(row)
+            found[row.model, *key_of(row, (*LOAD, *WHERE))].append(row)
     nvlink = 1 + LOAD.index("nvlink")
     return {key: found[key] for key in sorted(found, key=lambda key: (key[0], key[nvlink] == OFF, *sortable(key)))}
 
@@ -94,15 +100,25 @@ def grouped(study: Study) -> dict[tuple[Any, ...], list[Row]]:
 def main_load(study: Study, model: str) -> list[Row]:
     """Return the rows of the load of a model that was compared at the most concurrencies; [] where there is none."""
     own = [rows for (name, *_), rows in grouped(study).items() if name == model]
-    return max(own, key=lambda rows: len({row.concurrency for row in compared_rows(rows)}), default=[])
+    return max(own, key=lambda rows: _extent(compared_rows(rows)), default=[])
+
+
+def _extent(rows: Iterable[Row]) -> tuple[int, int]:
+    known = [(row.concurrency, row.configuration_id) for row in rows]
+    return len({at for at, _ in known}), len({name for _, name in known})
 
 
 def compared_rows(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the concurrencies at which there is more than one configuration."""
-    names: dict[int, set[str]] = defaultdict(set)
+    """Return the rows of the concurrencies at which there is more than one configuration.
+
+    Of several stages at one concurrency, the one that most configurations have; of equal ones the longest.
+    """
+    names: dict[int, dict[Key, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in rows:
-        names[row.concurrency].add(row.configuration_id)
-    return [row for row in rows if len(names[row.concurrency]) > 1]
+        names[row.concurrency][key_of(row, STAGE)].add(row.configuration_id)
+    stage = {at: max(own, key=lambda one: (len(own[one]), one)) for at, own in names.items()}
+    alike = [row for row in rows if key_of(row, STAGE) == stage[row.concurrency]]
+    return [row for row in alike if len(names[row.concurrency][stage[row.concurrency]]) > 1]
 
 
 def judging_of(study: Study, noise: Noise) -> Judging:
@@ -118,7 +134,7 @@ def judging_of(study: Study, noise: Noise) -> Judging:
     others = [
         ratio
         for rows in grouped(study).values()
-        for arms in (_arms(rows),)
+        for arms in (_arms(compared_rows(rows)),)
         for at in arms.means
         for mean in arms.means[at].values()
         if mean is not arms.best(at) and _sides(ratio := ratio_between(arms.best(at), mean)) not in paired

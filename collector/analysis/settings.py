@@ -8,7 +8,7 @@ suggest stands beside them: a prediction until it is measured itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -56,6 +56,7 @@ class Setting:
     varying: Anywhere | None = None  # what makes it the one for a load that varies
     suggested: Suggested | None = None  # the schedule put into it, which nobody has measured
     target: Within | None = None  # what a target for TTFT allows it
+    unsure: tuple[Choice, ...] = ()  # faster ones, of which p95 is only known to a bucket with the target inside
 
     @property
     def row(self) -> Row:
@@ -97,6 +98,10 @@ class Load:
         """Return the concurrencies that its settings were chosen at."""
         return tuple(sorted({at for one in self.settings for at in one.concurrencies}))
 
+    @property
+    def considered(self) -> int:
+        return max((each.considered for one in self.settings for each in one.choices), default=0)
+
 
 def loads(study: Study, noise: Noise, ttft_p95_s: float | None = None) -> tuple[Load, ...]:
     """Return every load of every model.
@@ -107,14 +112,14 @@ def loads(study: Study, noise: Noise, ttft_p95_s: float | None = None) -> tuple[
     judging = judging_of(study, noise)
     suggested = suggestions(study, judging)
     found = []
-    for (model, *load), rows in grouped(study).items():
+    for (model, *load), rows in grouped(study).items():  # LOAD comes first
         setting = (
             _targeted(rows, ttft_p95_s, known) if ttft_p95_s is not None else _chosen(rows, judging, suggested, known)
         )
         found.append(
             Load(
                 model=model,
-                known=tuple(zip(LOAD, load, strict=True)),
+                known=tuple(zip(LOAD, load, strict=False)),
                 concurrencies=tuple(sorted({row.concurrency for row in rows})),
                 settings=() if isinstance(setting, str) else setting,
                 missing=setting if isinstance(setting, str) else None,
@@ -124,8 +129,10 @@ def loads(study: Study, noise: Noise, ttft_p95_s: float | None = None) -> tuple[
 
 
 def main_of(found: Iterable[Load]) -> Load | None:
-    """Return the load that was compared at the most concurrencies, of equal ones the first; None where none was."""
-    return max((one for one in found if one.settings), key=lambda one: len(one.compared), default=None)
+    """Return the load that was compared at the most concurrencies, and with most choice; None where none was."""
+    return max(
+        (one for one in found if one.settings), key=lambda one: (len(one.compared), one.considered), default=None
+    )
 
 
 def asked_of(study: Study) -> dict[str, Asked]:
@@ -192,10 +199,25 @@ def _targeted(rows: Sequence[Row], target_s: float, plans: Mapping[str, Asked]) 
             serving = serving_of(row, plans.get(name), max_num_seqs=at)
             found.append(Setting(choices=(chosen,), serving=serving, limit=lowered, target=limit))
     if found:
-        return (max(found, key=lambda one: one.choices[0].throughput.value),)
+        best = max(found, key=lambda one: one.choices[0].throughput.value)
+        return (replace(best, unsure=tuple(_unsure(arms, limits, best.choices[0].throughput.value))),)
     if any(one.undecided for one in limits.values()):
         return "undecided"
     return "too_slow" if any(bucket_of(own) for arm in arms.values() for own in arm.values()) else "no_p95"
+
+
+def _unsure(
+    arms: Mapping[str, Mapping[int, Sequence[Row]]], limits: Mapping[str, Within], least: float
+) -> Iterator[Choice]:
+    """Yield what would beat this throughput, but may miss the target, the fastest first."""
+    found = []
+    for name, limit in sorted(limits.items()):
+        own = arms[name].get(limit.undecided or 0, ())
+        throughput = mean_of(own, THROUGHPUT)
+        if throughput and throughput.value > least:
+            at = own[0].concurrency
+            found.append(Choice(concurrency=at, row=own[0], throughput=throughput, considered=len(arms)))
+    yield from sorted(found, key=lambda one: -one.throughput.value)
 
 
 def _setting(

@@ -16,7 +16,7 @@ from collector.core.rows import Failure, Row, comparable, failed_checks
 #: What makes two cells alike.
 LIKE = (
     "provenance", "series", "model", "model_path", "kv_cache_dtype", *SPECULATING, "nvlink", "tensor_parallel",
-    "max_model_len", "max_num_seqs", *SAME_LOAD, *STAGE,
+    "max_model_len", "max_num_seqs", "extra_flags", "model_revision", *SAME_LOAD, *STAGE,
 )  # fmt: skip
 #: Of these the last part of a path counts: another host keeps the same weights elsewhere.
 _PATHS = ("model_path", "drafter")

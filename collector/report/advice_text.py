@@ -12,6 +12,7 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.settings import Load, Setting, withheld
 from collector.analysis.study import Study
+from collector.core.configuration import DEFAULT_SERIES
 from collector.core.speculative import schedule_of
 from collector.report.advice_words import absent, effect, state
 from collector.report.doubt_words import overturn, sureness
@@ -70,7 +71,8 @@ def _advised(found: Found, advice: Advice) -> Iterator[str]:
 
 def _set(found: Found, load: Load) -> Iterator[str]:
     link = f", NVLink {load['nvlink']}" if load["nvlink"] else ""
-    yield f"settings for prompts {load['prompt_set']}, {load['output_tokens']} output tokens{link}:"
+    series = f", series {load['series']}" if load["series"] != DEFAULT_SERIES else ""
+    yield f"settings for prompts {load['prompt_set']}, {load['output_tokens']} output tokens{link}{series}:"
     if load.missing:
         yield from _wrapped(plain(absent(load.missing, ENGLISH)))
     for way in sorted({one.pair.speculation for one in withheld(load, found.advice)}):
@@ -202,6 +204,9 @@ def _setting_as_json(load: Load, one: Setting) -> dict[str, Any]:
         "notes": [plain(note) for note in notes(one, ENGLISH)],
         "ttft_p95_within_s": one.target.target_s if one.target else None,
         "undecided_at": one.target.undecided if one.target else None,
+        "faster_but_undecided": [
+            {"configuration_id": each.row.configuration_id, "concurrency": each.concurrency} for each in one.unsure
+        ],
         "configuration_id": row.configuration_id,
         "hardware": hardware(row),
         "engine_version": row.engine_version,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from markupsafe import Markup
 
+from collector.analysis.choosing import Choice
 from collector.analysis.settings import Limit, Load, Setting
 from collector.report.words import Words
 
@@ -45,7 +46,23 @@ def notes(one: Setting, words: Words) -> list[Markup]:
         found.append(_LIMITS[one.limit](words, words.setting(one.serving.option("max-num-seqs"), "concurrency")))
     if one.suggested:
         found.append(_prediction(one, words))
-    return found
+    return [*found, *(_unsure(each, words) for each in one.unsure)]
+
+
+def _unsure(one: Choice, words: Words) -> Markup:
+    row = one.row
+    k = words.t(" k={k}", " k={k}", k=words.setting(row.num_speculative_tokens, "num_speculative_tokens"))
+    return words.t(
+        "추측 {way}{k}, KV {kv}는 동시 {at}에서 더 빠르지만({x} tok/s), p95가 든 구간에 목표가 걸쳐 있어 "
+        "목표를 지키는지 알 수 없습니다.",
+        "Speculation {way}{k}, KV {kv} is faster at {at} ({x} tok/s), but its p95 is only known to a bucket that holds "
+        "the target.",
+        way=words.name(row.speculation),
+        k=k if row.num_speculative_tokens else Markup(),
+        kv=words.name(row.kv_cache_dtype),
+        at=words.setting(one.concurrency, "concurrency"),
+        x=words.fig(one.throughput, "system_throughput_tok_s"),
+    )
 
 
 _LIMITS: dict[Limit, Callable[[Words, Markup], Markup]] = {

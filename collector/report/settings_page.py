@@ -14,6 +14,7 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Judged
 from collector.analysis.settings import loads, withheld
 from collector.analysis.study import Study
+from collector.core.configuration import DEFAULT_SERIES
 from collector.report.advice_words import absent, effect, limit, ruled, state
 from collector.report.doubt_words import overturn, sureness
 from collector.report.evidence import FILES
@@ -47,6 +48,7 @@ def settings_page(study: Study, words: Words, environment: Environment) -> dict[
     models = sorted({one.model for one in advice} | {one.model for one in found})
     page = environment.get_template("settings.md.j2").render(
         study=study,
+        DEFAULT_SERIES=DEFAULT_SERIES,
         models=[
             (
                 model,

@@ -64,6 +64,8 @@ def test_what_differs_between_the_campaigns_is_told_and_does_not_keep_cells_apar
         ({"prompt_set": "general/code"}, ("prompt_set",)),
         ({"output_tokens": 128}, ("output_tokens",)),
         ({"max_num_seqs": 64}, ("max_num_seqs",)),
+        ({"extra_flags": "--enforce-eager"}, ("extra_flags",)),
+        ({"model_revision": "another"}, ("model_revision",)),
         ({"model_path": "example/alpha-30b-w8a8"}, ("model_path",)),
         (MTP, ("speculation",)),
     ],
@@ -183,10 +185,10 @@ def test_an_engine_that_dies_on_its_way_is_why_its_last_cells_are_missing() -> N
 
 
 def test_configurations_that_look_alike_are_told_apart_by_their_ids_or_not_at_all() -> None:
-    one, other = arm({8: 300.0}, extra_flags="--a"), arm({8: 200.0}, extra_flags="--b")
+    one, other = arm({8: 300.0}, attention_backend="A"), arm({8: 200.0}, attention_backend="B")
     both = compare(study(*one, *other), study(*one, *other))
     assert {cell.changes[0].ratio.value for cell in both.cells} == {1.0}
-    single = compare(study(*one, *other), study(*arm({8: 100.0}, extra_flags="--c")))
+    single = compare(study(*one, *other), study(*arm({8: 100.0}, attention_backend="C")))
     assert single.cells == ()
     assert {kind.kind for kind in single.refused} == {"ambiguous"}
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from collector.analysis.choosing import WHERE
 from collector.analysis.doubts import Basis, Doubt, confidence, doubts
 from collector.analysis.noise import noise_of
+from collector.analysis.pairing import STAGE
 from collector.analysis.recommend import Judged, advice
 from collector.analysis.settings import Load, loads, withheld
 from collector.analysis.study import Study
@@ -20,7 +22,8 @@ from collector.core.speculative import SCHEDULE, TOKENS, check_speculation, reac
 from collector.report.build import read_campaign
 from collector.report.sections.recommendations import cards
 from collector.report.setting_files import setting_files
-from collector.report.words import Words
+from collector.report.setting_words import notes
+from collector.report.words import Words, plain
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
 CAMPAIGNS = ("dual-3090", "follow-up", "schedule", "windows", "acceptance")
@@ -169,6 +172,34 @@ def test_a_target_for_ttft_gives_the_most_throughput_within_it() -> None:
     assert (one.row.speculation, one.concurrencies, one.serving.option("max-num-seqs")) == ("off", (8,), "8")
     (one,) = only(*slow, *quick, target=5).settings
     assert one.row.speculation == "mtp"
+
+
+def test_what_is_faster_but_may_miss_the_target_is_named() -> None:
+    faster = timed({1: (0.1, 0.25), 8: (0.5, 2.5)}, arm({1: 90.0, 8: 700.0}, **MTP))
+    sure = timed({1: (0.1, 0.25), 8: (0.5, 1)}, arm({1: 50.0, 8: 400.0}))
+    (one,) = only(*faster, *sure, target=1).settings
+    assert one.row.speculation == "off"
+    assert [(each.row.speculation, each.concurrency) for each in one.unsure] == [("mtp", 8)]
+    assert "is faster at 8 (700.0 tok/s)" in plain(notes(one, Words("en"))[-1])
+    (one,) = only(*faster, *sure, target=5).settings
+    assert one.unsure == ()
+
+
+UNLIKE = dict.fromkeys((*WHERE, "series", "prompt_set_digest"), "another") | {"gpu_count": 7}
+
+
+@pytest.mark.parametrize(("column", "value"), UNLIKE.items())
+def test_nothing_is_chosen_among_what_was_not_measured_alike(column: str, value: Any) -> None:
+    off, on = arm({1: 50.0, 8: 400.0}), arm({1: 75.0, 8: 420.0}, **MTP)
+    study = study_of(*off, *(replace(row, **{column: value}) for row in on))
+    assert {one.missing for one in loads(study, noise_of(study))} == {"alone"}
+
+
+@pytest.mark.parametrize("column", STAGE[1:])
+def test_stages_of_another_length_are_not_held_together(column: str) -> None:
+    off, on = arm({1: 50.0, 8: 400.0}), arm({1: 75.0, 8: 420.0}, **MTP)
+    longer: dict[str, Any] = {column: 3}
+    assert only(*off, *(replace(row, **longer) for row in on)).missing == "alone"
 
 
 @pytest.mark.parametrize(("target", "missing"), [(0.05, "too_slow"), (0.2, "undecided")])
