@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +19,22 @@ from collector.analysis.study import Study
 #: unknown: nothing in the study was repeated. printed: published, without a spread.
 Basis = Literal["repeated", "partly", "once", "unknown", "printed"]
 
-#: emulated: the model of the emulation may be wrong. weakest: a repeat of the effect that is nearest to noise.
+#: emulated: the model of the emulation may be wrong. weakest: a repeat of the effect that is nearest to noise;
+#: strongest: of what is nearest to an effect, where there is none.
 #: between: where it turns. above, below: concurrencies beyond those measured. yields_less, yields_more: tokens per
 #: step below or above a bound. prompts: other prompts. unproved: what was withheld, measured. quality: of the output.
 Kind = Literal[
-    "emulated", "weakest", "between", "above", "below", "yields_less", "yields_more", "prompts", "unproved", "quality"
+    "emulated",
+    "weakest",
+    "strongest",
+    "between",
+    "above",
+    "below",
+    "yields_less",
+    "yields_more",
+    "prompts",
+    "unproved",
+    "quality",
 ]
 
 
@@ -59,14 +70,14 @@ def confidence(judged: Judged, noise: Noise) -> Confidence:
         basis = "printed"
     elif repeated:
         basis = "repeated" if len(repeated) == len(ratios) else "partly"
-    weakest = min(points, key=_size, default=None)
-    told = noise.judge(weakest.value) if weakest and weakest.value else None
+    multiples = {one: noise.judge(one).multiple for one in ratios}
+    weakest = min(points, key=lambda point: _size(point, multiples), default=None)
     return Confidence(
         basis=basis,
         repeats=min((one.n for one in ratios), default=0),
         emulated=judged.pair["provenance"] == "emulated",
         weakest=weakest,
-        multiple=told.multiple if told else None,
+        multiple=multiples[weakest.value] if weakest and weakest.value else None,
     )
 
 
@@ -85,7 +96,8 @@ def _of_every(judged: Judged, noise: Noise) -> Iterator[Doubt]:
     if known.emulated:
         yield Doubt(kind="emulated")
     if known.weakest:
-        yield Doubt(kind="weakest", at=(known.weakest.concurrency,), bound=known.weakest.value)
+        nearest: Kind = "strongest" if judged.verdict == "even" else "weakest"
+        yield Doubt(kind=nearest, at=(known.weakest.concurrency,), bound=known.weakest.value)
     if judged.edge:
         yield Doubt(kind="between", at=judged.edge)
     measured = [point.concurrency for point in judged.pair.measured]
@@ -125,8 +137,10 @@ def _effects(judged: Judged) -> list[RatioPoint]:
     return [point for point in points if point.concurrency in decided] or points
 
 
-def _size(point: RatioPoint) -> float:
-    return _distance(point.ratio or 1.0)
+def _size(point: RatioPoint, multiples: Mapping[Quantity, float | None]) -> tuple[float, float]:
+    """Return how far an effect is from what decides whether it is one, then how large it is."""
+    multiple = multiples[point.value] if point.value else None
+    return _distance(multiple) if multiple is not None else 0.0, _distance(point.ratio or 1.0)
 
 
 def _distance(ratio: float) -> float:

@@ -17,10 +17,10 @@ from itertools import groupby, pairwise
 from math import log2
 from typing import Any
 
-from collector.analysis.break_even import Point, points_of
 from collector.analysis.compared import THROUGHPUT, Pair
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, ratio_of
+from collector.analysis.speculation import Point, points_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.core.speculative import SCHEDULE, TOKENS, is_plain, k_at, schedule_of

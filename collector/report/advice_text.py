@@ -53,7 +53,7 @@ def _advised(found: Found, advice: Advice) -> Iterator[str]:
         told = as_verdict(found, one)
         yield f"{label}: {told['state']} ({told['effects']})"
         multiple = told["weakest_multiple_of_noise"]
-        times = f" Its weakest effect is {multiple:.1f} times the noise." if multiple else ""
+        times = f" The difference nearest to the noise is {multiple:.2g} times it." if multiple else ""
         yield from _wrapped(f"confidence: {told['confidence']}{times}")
         for doubt in told["overturned_by"]:
             yield from _wrapped(f"overturned by: {doubt}")

@@ -132,6 +132,12 @@ _KINDS: dict[Kind, Callable[[Doubt, Factor, Words], Markup]] = {
         "The same plan, measured on real hardware, may say otherwise.",
     ),
     "weakest": _weakest,
+    "strongest": lambda doubt, factor, words: words.t(
+        "동시 {at}의 {x}가 오차에 가장 가까운 차이입니다. 다시 재어 오차를 넘으면 판단이 바뀝니다.",
+        "The difference nearest to noise is {x}, at concurrency {at}: a repeat beyond it would change the verdict.",
+        at=_at(doubt, words),
+        x=effect(doubt.bound, factor, words) if doubt.bound else "–",
+    ),
     "between": _between,
     "above": lambda doubt, _, words: words.t(
         "동시 {at}보다 높은 곳은 재지 않았습니다.", "Nothing was measured above {at}.", at=_at(doubt, words)

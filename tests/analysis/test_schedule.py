@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.break_even import Point
 from collector.analysis.schedule import best_k, measured, ratio_at, suggestions
+from collector.analysis.speculation import Point
 from collector.core.speculative import check_speculation, k_at, schedule_of
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
