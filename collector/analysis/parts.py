@@ -15,6 +15,7 @@ from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.curves import Curve, Stage, curves
 from collector.analysis.formula import formula_of
 from collector.analysis.latency import Bucket, bucket_of
+from collector.analysis.mixed import drafting, mixed_at
 from collector.analysis.pairing import NVLINK
 from collector.analysis.quantity import By, Quantity, mean_of, most_of, ratio_of
 from collector.analysis.study import Study
@@ -57,6 +58,7 @@ class LinkParts:
     prefill_share: Quantity | None  # of the positions computed
     predicted: Quantity | None  # bytes per token, by the dimensions of model and drafter
     preemptions: Quantity | None  # of the side with the link, the most of its repeats
+    mixed: bool  # the arms accept so differently that their gain is not the link's alone
 
     @property
     def preempted(self) -> bool:
@@ -102,7 +104,14 @@ def _link(
         prefill_share=formula_of(on, f"prompt_tokens_computed/{positions}"),
         predicted=predicted_bytes(on[0], profile),
         preemptions=most_of(on, "preemptions"),
+        mixed=point.concurrency in mixed_at(drafting(pair, rows)),
     )
+
+
+def ends_of(found: Iterable[Quantity | None]) -> tuple[Quantity, Quantity] | None:
+    """Return the least and the most of these; None where there is none."""
+    known = sorted((one for one in found if one), key=lambda one: one.value)
+    return (known[0], known[-1]) if known else None
 
 
 def _faster(on: Iterable[Row], off: Iterable[Row], column: str) -> Quantity | None:

@@ -94,3 +94,17 @@ def test_of_one_card_of_a_schedule_and_of_an_unknown_method_nothing_is_predicted
     ):
         assert predicted_bytes(changed, study.profile) is None
     assert predicted_bytes(row, None) is None
+
+
+def drafted(rows: list[Row], accepted: int) -> list[Row]:
+    return [
+        replace(row, speculation="mtp", num_speculative_tokens=4, draft_tokens=1_000, accepted_tokens=accepted)
+        for row in rows
+    ]
+
+
+def test_a_gain_between_arms_that_accept_differently_is_marked_as_mixed() -> None:
+    off, on = linked()
+    (like,) = link_parts(study_of(*drafted([off, on], 500)))
+    (unlike,) = link_parts(study_of(*drafted([off], 400), *drafted([on], 500)))
+    assert (like.mixed, unlike.mixed) == (False, True)
