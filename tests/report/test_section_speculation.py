@@ -31,6 +31,14 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("on only", "No measurement with speculation has a partner without it"),
         ("on failed", "the side with it did not run: oom_weights"),
         ("turns", "A: a gain at 1, a loss at 8. Nothing was measured in between."),
+        ("turns at neighbours", "A: a gain at 3, a loss at 4. These are neighbours: it is placed to one step."),
+        (
+            "turns within noise",
+            (
+                "A: a gain at 1, a loss at 8. At 3, 4, in between, the difference is within noise. "
+                "The means cross between 3 and 4 (an estimate, to one step)."
+            ),
+        ),
         (
             "turns over an even point",
             "A: a gain at 1, a loss at 32. At 8, in between, the difference is too small to count.",

@@ -39,6 +39,15 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ),
         ("turns", "raises throughput at concurrency 1 to 1.70× (50.0 → 85.0 tok/s) but cuts it at 32 to 0.40×"),
         ("turns", "costs more than half of the throughput under load"),
+        ("turns", "It breaks even between 1 and 8. Nothing was measured in between."),
+        ("turns at neighbours", "It breaks even between 3 and 4. These are neighbours: it is placed to one step."),
+        (
+            "turns within noise",
+            (
+                "It breaks even between 1 and 8. At 3, 4, in between, the difference is within noise. "
+                "The means cross between 3 and 4 (an estimate, to one step)."
+            ),
+        ),
         ("turns a little", "this setting costs throughput under load"),
         ("gains", "lowers throughput at no concurrency compared by more than the noise: at 1 the ratio is 2.10×"),
         ("loses", "raises throughput at no concurrency compared"),

@@ -56,7 +56,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "noise": noise,
         "others": others,
         "gaining": gains,
-        "uniform": main[0].outcome if len({one.outcome for one in main}) == 1 else None,
+        "uniform": _uniform({one.outcome for one in main}),
         "grows": bool(main) and all(one.effect.trend == "grows" for one in main),
         "dtypes": list(dict.fromkeys(one.dtype for one in main)),
         "backends": [one for one in main if one.effect.backends_differ],
@@ -86,6 +86,13 @@ def _entries(found: Sequence[Effect], noise: Noise, first: int = 0) -> list[Entr
         Entry(code=code(first + place), label=label, effect=one, outcome=judged.outcome if judged else "even")
         for place, (one, label, judged) in enumerate(told)
     ]
+
+
+def _uniform(outcomes: set[str]) -> str | None:
+    """Return what all of them do, as closely as one outcome says it."""
+    wider = ({"gain", "no_loss"}, "no_loss"), ({"loss", "no_gain"}, "no_gain")
+    alike = (said for members, said in wider if outcomes <= members)
+    return next(iter(outcomes)) if len(outcomes) == 1 else next(alike, None) if outcomes else None
 
 
 def _doubtful(entries: Sequence[Entry]) -> list[Entry]:
