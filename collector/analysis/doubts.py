@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from collector.analysis.acceptance import accepts_nothing
@@ -12,22 +12,24 @@ from collector.analysis.needed import At, needed
 from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, SPECULATION
 from collector.analysis.quantity import Quantity
-from collector.analysis.recommend import Judged
+from collector.analysis.recommend import Judged, verdict_of
 from collector.analysis.study import Study
 
 #: repeated: both sides of every ratio. partly: of some. once: of none, but the study's repeat error is known.
 #: unknown: nothing in the study was repeated. printed: published, without a spread.
 Basis = Literal["repeated", "partly", "once", "unknown", "printed"]
 
-#: emulated: the model of the emulation may be wrong. weakest: a repeat of the effect that is nearest to noise;
-#: strongest: of what is nearest to an effect, where there is none.
-#: between: where it turns. above, below: concurrencies beyond those measured. yields_less, yields_more: tokens per
-#: step below or above a bound. prompts: other prompts. unproved: what was withheld, measured. quality: of the output.
+#: emulated: the model of the emulation may be wrong. weakest: of the effects that decide it alone, the one nearest to
+#: noise. strongest: of effects that are all within noise, the one nearest to counting. between: where it turns. tied:
+#: the same, where all in between was measured and is within noise. above, below: concurrencies beyond those measured.
+#: yields_less, yields_more: tokens per step below or above a bound. prompts: other prompts. unproved: what was
+#: withheld, measured. quality: of the output.
 Kind = Literal[
     "emulated",
     "weakest",
     "strongest",
     "between",
+    "tied",
     "above",
     "below",
     "yields_less",
@@ -40,7 +42,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confidence:
-    """What a verdict rests on. `weakest` is the effect nearest to noise, `multiple` how many times the noise it is."""
+    """What a verdict rests on. `weakest`: the effect nearest to noise; `multiple`: it ÷ what counts as noise."""
 
     basis: Basis
     repeats: int  # of the thinnest side
@@ -70,14 +72,13 @@ def confidence(judged: Judged, noise: Noise) -> Confidence:
         basis = "printed"
     elif repeated:
         basis = "repeated" if len(repeated) == len(ratios) else "partly"
-    multiples = {one: noise.judge(one).multiple for one in ratios}
-    weakest = min(points, key=lambda point: _size(point, multiples), default=None)
+    weakest = min(points, key=lambda point: _margin(point, noise), default=None)
     return Confidence(
         basis=basis,
         repeats=min((one.n for one in ratios), default=0),
         emulated=judged.pair["provenance"] == "emulated",
         weakest=weakest,
-        multiple=multiples[weakest.value] if weakest and weakest.value else None,
+        multiple=_margin(weakest, noise) if weakest and basis not in ("unknown", "printed") else None,
     )
 
 
@@ -95,11 +96,17 @@ def _of_every(judged: Judged, noise: Noise) -> Iterator[Doubt]:
     known = confidence(judged, noise)
     if known.emulated:
         yield Doubt(kind="emulated")
-    if known.weakest:
-        nearest: Kind = "strongest" if judged.verdict == "even" else "weakest"
-        yield Doubt(kind=nearest, at=(known.weakest.concurrency,), bound=known.weakest.value)
-    if judged.edge:
-        yield Doubt(kind="between", at=judged.edge)
+    if judged.verdict == "even":
+        nearest = max(_effects(judged), key=lambda point: _margin(point, noise))
+        yield Doubt(kind="strongest", at=(nearest.concurrency,), bound=nearest.value)
+    elif decisive := [point for point in _effects(judged) if _decides(judged, point.concurrency)]:
+        nearest = min(decisive, key=lambda point: _margin(point, noise))
+        yield Doubt(kind="weakest", at=(nearest.concurrency,), bound=nearest.value)
+    if judged.edge and judged.edge[1] - judged.edge[0] > 1:
+        low, high = judged.edge
+        decided_nothing = tuple(at for at in judged.evidence.within_noise if low < at < high)
+        every = len(decided_nothing) == high - low - 1
+        yield Doubt(kind="tied" if every else "between", at=(low, high, *decided_nothing) if every else (low, high))
     measured = [point.concurrency for point in judged.pair.measured]
     if judged.verdict in ("use", "from"):
         yield Doubt(kind="above", at=(max(measured),))
@@ -137,10 +144,21 @@ def _effects(judged: Judged) -> list[RatioPoint]:
     return [point for point in points if point.concurrency in decided] or points
 
 
-def _size(point: RatioPoint, multiples: Mapping[Quantity, float | None]) -> tuple[float, float]:
-    """Return how far an effect is from what decides whether it is one, then how large it is."""
-    multiple = multiples[point.value] if point.value else None
-    return _distance(multiple) if multiple is not None else 0.0, _distance(point.ratio or 1.0)
+def _margin(point: RatioPoint, noise: Noise) -> float:
+    return noise.margin(point.value) if point.value else 0.0
+
+
+def _decides(judged: Judged, concurrency: int) -> bool:
+    """Whether the verdict, or where it turns, would change if this one effect were within noise."""
+    found = judged.evidence
+    less = replace(
+        found,
+        gains=tuple(at for at in found.gains if at != concurrency),
+        losses=tuple(at for at in found.losses if at != concurrency),
+        within_noise=(*found.within_noise, concurrency),
+    )
+    other = replace(judged, verdict=verdict_of(less), evidence=less)
+    return (other.verdict, other.edge) != (judged.verdict, judged.edge)
 
 
 def _distance(ratio: float) -> float:

@@ -98,7 +98,7 @@ class Noise:
     def judge(self, ratio: Quantity) -> Judgement:
         """Hold a ratio, of rows or published, against the noise."""
         percent, width = difference(ratio.value), self.half_width(ratio)
-        size, bound = (percent, self.percent) if width is None else (abs(log(ratio.value)), width)
+        size, bound = self._held(ratio, width)
         multiple = size / bound if bound else None
         larger = size > 0 if multiple is None else multiple > 1
         known = width is not None or self.error is not None
@@ -109,6 +109,15 @@ class Noise:
             multiple=multiple if known else None,
             interval=_around(ratio, width),
         )
+
+    def margin(self, ratio: Quantity) -> float:
+        """Return how many times an effect is what it must exceed to count: above 1 it is a gain or a loss."""
+        least, (size, bound) = difference(ratio.value) / LEAST_EFFECT, self._held(ratio, self.half_width(ratio))
+        return min(least, size / bound) if bound else least
+
+    def _held(self, ratio: Quantity, width: float | None) -> tuple[float, float]:
+        """Return the size of an effect and what it must exceed to be larger, on one scale."""
+        return (difference(ratio.value), self.percent) if width is None else (abs(log(ratio.value)), width)
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
         """Return where the true ratio lies; None with too few repeats."""

@@ -64,7 +64,7 @@ def _brackets(found: tuple[Unmeasured, ...]) -> list[tuple[bool, tuple[int, ...]
     named = labels([one.pair for one in found])
     grouped: dict[tuple[bool, tuple[int, ...]], list[Label]] = {}
     for one, label in zip(found, named, strict=True):
-        for again, places in ((False, one.between), (True, one.again)):
+        for again, places in ((False, (one.bracket.low, one.bracket.high) * bool(one.between)), (True, one.again)):
             if places:
                 grouped.setdefault((again, places), []).append(label)
     return [(again, places, own) for (again, places), own in sorted(grouped.items(), key=lambda item: item[0])]
