@@ -1,8 +1,9 @@
 """Where does speculation stop, or begin, to pay? The concurrencies at which a pair's ratio crosses 1.
 
-What was measured gives a bracket: a concurrency that gains and the nearest one that loses. Between neighbours the
-ratio is taken as linear over the logarithm of the concurrency; where it is 1 there is an estimate, not a
-measurement. Its interval is where 1 lies within the range of the ratio over repeats, drawn in the same way.
+What was measured gives a bracket: a concurrency that gains and the nearest one that loses, both by more than the noise
+(or, without any noise given, by their means). Between neighbours the ratio is taken as linear over the logarithm of the
+concurrency; where it is 1 there is an estimate, not a measurement. Its interval is where 1 lies within the range of the
+ratio over repeats, drawn in the same way.
 """
 
 from __future__ import annotations
@@ -12,22 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 
-from collector.analysis.speculation import Outcome, Pair, side, verdict
+from collector.analysis.noise import Noise
+from collector.analysis.speculation import Outcome, Pair, Point, points_of, verdict
 
 #: What is left of a ratio's denominator when its relative error reaches 1: then its range has no upper end.
 _LEAST = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
-    """The ratio at one concurrency, with its range over repeats; None where there was one measurement."""
-
-    concurrency: int
-    ratio: float
-    low: float | None = None
-    high: float | None = None
-    repeats: int = 1
-    row_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,35 +56,18 @@ class BreakEven:
     crossings: tuple[Crossing, ...]
 
 
-def break_even(pair: Pair, ratio_error: float | None = None) -> BreakEven | None:
+def break_even(pair: Pair, ratio_error: float | None = None, noise: Noise | None = None) -> BreakEven | None:
     """Return where a pair breaks even; None when it has no ratio.
 
     `ratio_error`: how far, relatively, these ratios may be off for another reason than repeats, such as the error
     of an emulation.
     """
-    found = verdict(pair)
+    found = verdict(pair, noise)
     if found is None:
         return None
-    points = points_of(pair)
+    points = points_of(pair, noise)
     crossed = crossings(points, ratio_error)
     return BreakEven(pair=pair, outcome=found.outcome, points=tuple(points), crossings=tuple(crossed))
-
-
-def points_of(pair: Pair) -> list[Point]:
-    """Return the measured ratios by concurrency; of several stages at one, the one with most requests."""
-    longest = {point.concurrency: point for point in sorted(pair.measured, key=lambda one: one.requests or 0)}
-    return [
-        Point(
-            concurrency=concurrency,
-            ratio=point.ratio,
-            low=point.low,
-            high=point.high,
-            repeats=min(point.n_on, point.n_off),
-            row_ids=(*point.row_ids_on, *point.row_ids_off),
-        )
-        for concurrency, point in sorted(longest.items())
-        if point.ratio is not None
-    ]
 
 
 def crossings(points: Iterable[Point], ratio_error: float | None = None) -> list[Crossing]:
@@ -105,8 +78,8 @@ def crossings(points: Iterable[Point], ratio_error: float | None = None) -> list
 
 def _brackets(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
     """Yield the places of neighbours on different sides; what counts as even between them is on neither."""
-    sided = [place for place, point in enumerate(points) if side(point.ratio)]
-    return ((one, other) for one, other in pairwise(sided) if side(points[one].ratio) != side(points[other].ratio))
+    sided = [place for place, point in enumerate(points) if point.side]
+    return ((one, other) for one, other in pairwise(sided) if points[one].side != points[other].side)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Literal
 from collector.analysis.acceptance import acceptance, accepts_nothing
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import Pair, RatioPoint
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION
 from collector.analysis.panels import Panel, like_main, panels
 from collector.analysis.quantity import Quantity, most_of
@@ -34,6 +35,7 @@ class Behaviour:
 
     pair: Pair
     verdict: Verdict
+    brackets: tuple[Bracket, ...]
     nothing: Quantity | None
 
     @property
@@ -47,8 +49,7 @@ class Behaviour:
     @property
     def bracket(self) -> Bracket | None:
         """Return where the ratio crosses 1, if it does so once."""
-        found = brackets(self.pair)
-        return found[0] if len(found) == 1 else None
+        return self.brackets[0] if len(self.brackets) == 1 else None
 
     @property
     def depth(self) -> float:
@@ -58,7 +59,10 @@ class Behaviour:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Effect:
-    """Gains of one factor at the highest concurrency that was compared, in per cent, over `pairs` pairs."""
+    """Gains of one factor at the highest concurrency that was compared, in per cent, over `pairs` pairs.
+
+    `gains` and `losses` count those that are larger than noise.
+    """
 
     concurrency: int
     pairs: tuple[Pair, ...]
@@ -101,9 +105,10 @@ class Lede:
 
 def lede(study: Study) -> Lede:
     """Return the findings that lead the article of a study."""
+    noise = noise_of(study)
     found = panels(study.pairs(SPECULATION))
     main = found[0] if found and found[0].measured else None
-    behaviours = _behaviours(study, like_main(found))
+    behaviours = _behaviours(study, like_main(found), noise)
     turning = [one for one in behaviours if one.verdict.outcome == "falls"]
     peak = most_of(study.basis, THROUGHPUT)
     return Lede(
@@ -113,21 +118,21 @@ def lede(study: Study) -> Lede:
         reversal=max(turning, key=lambda one: one.depth, default=None),
         models=len({one.pair["model"] for one in behaviours}),
         each_its_own=_each_its_own(behaviours),
-        kv_cache=_kv_cache(study, main),
-        nvlink=_effect(study.pairs(NVLINK)),
+        kv_cache=_kv_cache(study, main, noise),
+        nvlink=_effect(study.pairs(NVLINK), noise),
         peak=peak,
         peak_row=next((row for row in study.rows if peak and row.row_id == peak.ids[0]), None),
     )
 
 
-def _behaviours(study: Study, pairs: Iterable[Pair]) -> tuple[Behaviour, ...]:
+def _behaviours(study: Study, pairs: Iterable[Pair], noise: Noise) -> tuple[Behaviour, ...]:
     found = []
     for pair in pairs:
-        judged = verdict(pair)
+        judged = verdict(pair, noise)
         if judged:
             accepted = acceptance(study, pair)
             nothing = accepted if accepts_nothing(accepted) else None
-            found.append(Behaviour(pair=pair, verdict=judged, nothing=nothing))
+            found.append(Behaviour(pair=pair, verdict=judged, brackets=brackets(pair, noise), nothing=nothing))
     return tuple(found)
 
 
@@ -152,25 +157,26 @@ def _each_its_own(behaviours: Sequence[Behaviour]) -> bool:
     return len(by_model) > 1 and all(len(one) == 1 for one in by_model.values()) and len(kinds) == len(by_model)
 
 
-def _kv_cache(study: Study, main: Panel | None) -> Effect | None:
+def _kv_cache(study: Study, main: Panel | None, noise: Noise) -> Effect | None:
     """Return what the KV dtype changes without speculation and with the main panel's link, where that was compared."""
     found = study.pairs(KV_CACHE)
     plain = [pair for pair in found if pair["speculation"] == OFF and pair.measured]
     near = [pair for pair in plain if main and pair["nvlink"] == main.pairs[0]["nvlink"]]
-    return _effect(near or plain or found)
+    return _effect(near or plain or found, noise)
 
 
-def _effect(found: Sequence[Pair]) -> Effect | None:
+def _effect(found: Sequence[Pair], noise: Noise) -> Effect | None:
     at = max((point.concurrency for pair in found for point in pair.measured), default=None)
     if at is None:
         return None
     compared = [(pair, point.value) for pair in found for point in pair.measured if point.concurrency == at]
     gains = [value.as_gain for _, value in compared if value]
+    sides = [noise.side(value) for _, value in compared if value]
     return Effect(
         concurrency=at,
         pairs=tuple(pair for pair, _ in compared),
         least=min(gains, key=lambda one: one.value),
         most=max(gains, key=lambda one: one.value),
-        gains=sum(one.value > 0 for one in gains),
-        losses=sum(one.value < 0 for one in gains),
+        gains=sum(side > 0 for side in sides),
+        losses=sum(side < 0 for side in sides),
     )

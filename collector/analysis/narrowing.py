@@ -93,7 +93,7 @@ def narrowing(pair: Pair, planned: dict[str, Cell], most: int = MOST_EXTRA) -> N
         chosen = places(low, high, crossing.estimate, left, tried)
         cells = _added(chosen, listed)
         if cells:
-            bracket = Bracket(low, high, falls=crossing.falls, empty=True)
+            bracket = Bracket(low, high, falls=crossing.falls)
             return Narrowing(
                 pair=pair,
                 bracket=bracket,

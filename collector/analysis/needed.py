@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 
 from collector.analysis.compared import THROUGHPUT, Pair
 from collector.analysis.formula import columns_of, formula_of
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import SAME_ENGINE, SPECULATING, key
 from collector.analysis.quantity import Quantity, usable
-from collector.analysis.speculation import side
 from collector.analysis.step_time import STEP, TOKENS
 from collector.core.rows import Row, comparable
 
@@ -191,6 +191,6 @@ def _ordered(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: row.row_id)
 
 
-def loses(pair: Pair) -> bool:
+def loses(pair: Pair, noise: Noise) -> bool:
     """Whether there is a loss at any concurrency: elsewhere nobody asks what speculation would need."""
-    return any(side(point.ratio) < 0 for point in pair.measured if point.ratio is not None)
+    return any(noise.side(point.value) < 0 for point in pair.measured if point.value)

@@ -60,12 +60,14 @@ class Judgement:
     """What a ratio is against noise.
 
     `side` is what advice counts: 1 a gain, -1 a loss, 0 neither (within noise, or no larger than LEAST_EFFECT); where
-    the noise is unknown, by UNKNOWN_ERROR. `multiple` is its difference ÷ the largest difference between repeats.
+    the noise is unknown, by UNKNOWN_ERROR. `multiple` is its size ÷ what it must exceed to be larger, so that it is
+    above 1 for what is larger and for nothing else: of logarithms and half an interval where there is an interval, of
+    per cent and of Noise.percent elsewhere.
     """
 
     standing: Standing
     side: int
-    multiple: float | None  # None where nothing was repeated, or the repeats do not differ at all
+    multiple: float | None  # None where nothing was repeated, or the interval has no width
     interval: tuple[float, float] | None  # of the ratio; None with fewer than LEAST_REPEATS on a side
 
 
@@ -95,34 +97,34 @@ class Noise:
 
     def judge(self, ratio: Quantity) -> Judgement:
         """Hold a ratio, of rows or published, against the noise."""
-        percent = difference(ratio.value)
-        interval = self.interval(ratio)
-        standing: Standing
-        if interval is not None:
-            larger = not interval[0] <= 1 <= interval[1]
-            standing = "larger" if larger else "within"
-        else:
-            larger = percent > self.percent
-            standing = "unknown" if self.error is None else "larger" if larger else "within"
+        percent, width = difference(ratio.value), self.half_width(ratio)
+        size, bound = self._held(ratio, width)
+        multiple = size / bound if bound else None
+        larger = size > 0 if multiple is None else multiple > 1
+        known = width is not None or self.error is not None
         counts = larger and percent > LEAST_EFFECT
         return Judgement(
-            standing=standing,
+            standing="unknown" if not known else "larger" if larger else "within",
             side=0 if not counts else 1 if ratio.value > 1 else -1,
-            multiple=percent / self.error.most.value if self.error and self.error.most.value else None,
-            interval=interval,
+            multiple=multiple if known else None,
+            interval=_around(ratio, width),
         )
 
     def margin(self, ratio: Quantity) -> float:
         """Return how many times an effect is what it must exceed to count: above 1 it is a gain or a loss."""
-        percent, interval = difference(ratio.value), self.interval(ratio)
-        least = percent / LEAST_EFFECT
-        if interval is None:
-            return min(least, percent / self.percent)
-        width = log(interval[1] / interval[0]) / 2
-        return min(least, abs(log(ratio.value)) / width) if width else least
+        least, (size, bound) = difference(ratio.value) / LEAST_EFFECT, self._held(ratio, self.half_width(ratio))
+        return min(least, size / bound) if bound else least
+
+    def _held(self, ratio: Quantity, width: float | None) -> tuple[float, float]:
+        """Return the size of an effect and what it must exceed to be larger, on one scale."""
+        return (difference(ratio.value), self.percent) if width is None else (abs(log(ratio.value)), width)
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
         """Return where the true ratio lies; None with too few repeats."""
+        return _around(ratio, self.half_width(ratio))
+
+    def half_width(self, ratio: Quantity) -> float | None:
+        """Return how far the interval reaches to either side, as a difference of logarithms."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))
         own = spread(over, under, self.column)
         if own is None:
@@ -130,8 +132,11 @@ class Noise:
         squared, freedom = self.common.of(own)
         together = student(1 - ERROR_SHARE / max(1, self.effects) / 2, freedom) * sqrt(squared / own.blocks)
         alone = student(1 - OWN_SHARE / 2, own.freedom) * sqrt(own.variance / own.blocks)
-        middle, width = log(ratio.value), max(together, alone)
-        return exp(middle - width), exp(middle + width)
+        return max(together, alone)
+
+
+def _around(ratio: Quantity, width: float | None) -> tuple[float, float] | None:
+    return None if width is None else (ratio.value * exp(-width), ratio.value * exp(width))
 
 
 def difference(ratio: float) -> float:
@@ -177,8 +182,8 @@ def _holm(noise: Noise, ratios: Sequence[Quantity]) -> Noise:
     """Divide the level among what is not larger at it, until that changes nothing (Holm's step-down)."""
     every = noise.effects
     while True:
-        found = (noise.interval(one) for one in ratios)
-        larger = sum(not ends[0] <= 1 <= ends[1] for ends in found if ends)
+        widths = ((one, noise.half_width(one)) for one in ratios)
+        larger = sum(width is not None and abs(log(one.value)) > width for one, width in widths)
         if noise.effects == every - larger:
             return noise
         noise = replace(noise, effects=every - larger)

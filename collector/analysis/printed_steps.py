@@ -5,6 +5,7 @@ from __future__ import annotations
 from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.figures import Figure
 from collector.analysis.formula import printed_formula
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import OFF, SPECULATION
 from collector.analysis.quantity import Quantity, printed
 from collector.analysis.step_time import Arm, Case, Part, cases
@@ -20,7 +21,7 @@ REST = "system_throughput/request_decode_rate"
 
 def printed_cases(study: Study) -> list[Case]:
     """Return the cases among published ratios."""
-    return cases(study.pairs(SPECULATION), lambda pair, point: _part(study, pair, point))
+    return cases(study.pairs(SPECULATION), lambda pair, point: _part(study, pair, point), noise_of(study))
 
 
 def _part(study: Study, pair: Pair, point: RatioPoint) -> Part:

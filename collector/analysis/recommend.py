@@ -19,6 +19,7 @@ from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION, Factor
 from collector.analysis.panels import pairs_of, panels
 from collector.analysis.quantity import Quantity
+from collector.analysis.speculation import points_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
 
@@ -33,6 +34,7 @@ class Evidence:
     gains: tuple[int, ...] = ()
     losses: tuple[int, ...] = ()
     within_noise: tuple[int, ...] = ()
+    too_small: tuple[int, ...] = ()  # of these, what is not known to be noise, but is too small to count
     mixed: tuple[int, ...] = ()  # left out: both sides' drafts were accepted too differently to compare
     acceptance: Quantity | None = None
     elsewhere: Quantity | None = None
@@ -103,8 +105,7 @@ class Judged:
     @property
     def ids(self) -> tuple[str, ...]:
         """Return the rows, or figures, that prove it."""
-        found = [name for ratio in self._ratios for name in (*ratio.ids, *ratio.base)]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(name for ratio in self._ratios for name in (*ratio.ids, *ratio.base)))
 
     @property
     def once(self) -> bool:
@@ -210,12 +211,12 @@ def judged(study: Study, pair: Pair, noise: Noise, rows: Mapping[str, Row]) -> J
     """Return the verdict of the first rule that holds for a pair."""
     speculating = pair.factor is SPECULATION
     mixed = () if speculating else mixed_at(drafting(pair, rows))
-    counted = [point for point in pair.measured if point.concurrency not in mixed]
-    sides = [(point.concurrency, noise.side(point.value)) for point in counted if point.value]
+    known = [one for one in points_of(pair, noise) if one.concurrency not in mixed]
     evidence = Evidence(
-        gains=tuple(at for at, side in sides if side > 0),
-        losses=tuple(at for at, side in sides if side < 0),
-        within_noise=tuple(at for at, side in sides if side == 0),
+        gains=tuple(one.concurrency for one in known if one.side > 0),
+        losses=tuple(one.concurrency for one in known if one.side < 0),
+        within_noise=tuple(one.concurrency for one in known if one.side == 0),
+        too_small=tuple(one.concurrency for one in known if one.side == 0 and not one.within),
         mixed=mixed,
         acceptance=acceptance(study, pair) if speculating else None,
         elsewhere=acceptance_elsewhere(study, pair) if speculating else None,

@@ -18,11 +18,11 @@ from itertools import groupby, pairwise
 from math import log2
 from typing import Any
 
-from collector.analysis.break_even import Point, points_of
 from collector.analysis.choosing import Judging, choose
 from collector.analysis.compared import THROUGHPUT, Pair
 from collector.analysis.pairing import OFF, SPECULATION
 from collector.analysis.quantity import Quantity, ratio_of
+from collector.analysis.speculation import Point, points_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.core.speculative import SCHEDULE, TOKENS, is_plain, k_at, schedule_of

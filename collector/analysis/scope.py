@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import floor
 
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import Pair
-from collector.analysis.noise import Noise
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, STAGE, Factor, Key, key
 from collector.analysis.panels import like_main, panels
 from collector.analysis.quantity import Quantity
@@ -19,22 +18,23 @@ from collector.core.rows import Row, failed_checks
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Smallest:
-    """The smallest difference that counts as an effect. `times`: how many whole repeat errors it holds."""
+    """The smallest difference that counts as an effect, as a ratio and as the gain that it is."""
 
     factor: Factor
     pair: Pair
     concurrency: int
+    ratio: Quantity
     gain: Quantity
-    times: int | None  # None where no repeat error is known or it is 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unmeasured:
-    """Concurrencies inside an empty bracket that would tighten it."""
+    """Concurrencies inside a bracket that would tighten it: `between` measured at all, `again` by more repeats."""
 
     pair: Pair
     bracket: Bracket
     between: tuple[int, ...]
+    again: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,9 +63,9 @@ def _effects(study: Study, factor: Factor, noise: Noise) -> list[Smallest]:
     found = []
     for pair in pairs:
         point = pair.at(at)
-        if point and point.value and (judged := noise.judge(point.value)).side:
-            times = None if judged.multiple is None else floor(judged.multiple)
-            found.append(Smallest(factor=factor, pair=pair, concurrency=at, gain=point.value.as_gain, times=times))
+        if point and point.value and noise.side(point.value):
+            value = point.value
+            found.append(Smallest(factor=factor, pair=pair, concurrency=at, ratio=value, gain=value.as_gain))
     return found
 
 
@@ -73,7 +73,7 @@ def left_open(study: Study) -> Open:
     """Return what the rows of a study do not tell."""
     cells = cells_of(study.rows)
     return Open(
-        brackets=_brackets(like_main(panels(study.pairs(SPECULATION)))),
+        brackets=_brackets(like_main(panels(study.pairs(SPECULATION))), noise_of(study)),
         cells_once=sum(count == 1 for count in cells.values()),
         sets_without_load=_without_load(study),
         sets_without_base=_without_base(study),
@@ -89,13 +89,18 @@ def cells_of(rows: Iterable[Row]) -> Counter[Key]:
     return Counter(key(row, ("configuration_id", "prompt_set", "window_method", *STAGE)) for row in rows)
 
 
-def _brackets(pairs: Iterable[Pair]) -> tuple[Unmeasured, ...]:
-    return tuple(
-        Unmeasured(pair=pair, bracket=one, between=doublings(one.low, one.high))
+def _brackets(pairs: Iterable[Pair], noise: Noise) -> tuple[Unmeasured, ...]:
+    found = [
+        Unmeasured(
+            pair=pair,
+            bracket=one,
+            between=tuple(at for at in doublings(one.low, one.high) if at not in one.undecided),
+            again=one.undecided,
+        )
         for pair in pairs
-        for one in brackets(pair)
-        if one.empty and doublings(one.low, one.high)
-    )
+        for one in brackets(pair, noise)
+    ]
+    return tuple(one for one in found if one.between or one.again)
 
 
 def doublings(low: int, high: int) -> tuple[int, ...]:

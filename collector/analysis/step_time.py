@@ -24,10 +24,11 @@ from math import fsum, log
 from collector.analysis.compared import THROUGHPUT, Pair, RatioPoint, compared
 from collector.analysis.curves import OF_A_LOAD
 from collector.analysis.formula import columns_of, formula_of, formula_ratio
+from collector.analysis.noise import Noise
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, mean_of, usable
 from collector.analysis.schedule import is_pure
-from collector.analysis.speculation import EVEN_WITHIN, Verdict, verdict
+from collector.analysis.speculation import Verdict, verdict
 from collector.core.rows import Failure, Row
 
 TOKENS, STEP = "tokens_per_step", "step_time_mean_s"
@@ -103,12 +104,12 @@ class Case:
 
     @property
     def loses(self) -> bool:
-        return (self.verdict.worst.ratio or 1.0) < 1 - EVEN_WITHIN
+        return self.verdict.loss is not None
 
     @property
     def turns(self) -> bool:
         """Whether there is a gain at one concurrency and a loss at another."""
-        return self.loses and (self.verdict.best.ratio or 1.0) > 1 + EVEN_WITHIN
+        return self.loses and self.verdict.gain is not None
 
     @property
     def known(self) -> tuple[Part, ...]:
@@ -121,24 +122,24 @@ class Case:
         return (known[0] if self.loses else known[-1]) if known else None
 
 
-def cases(pairs: Iterable[Pair], part: Callable[[Pair, RatioPoint], Part]) -> list[Case]:
+def cases(pairs: Iterable[Pair], part: Callable[[Pair, RatioPoint], Part], noise: Noise | None = None) -> list[Case]:
     """Return every pair with a ratio: those that turn first, then those that lose, then those that gain.
 
     Within these, what can be taken apart comes before what cannot, and the larger effect before the smaller.
     """
     found = []
     for pair in pairs:
-        said = verdict(pair)
+        said = verdict(pair, noise)
         if said:
             found.append(Case(pair=pair, verdict=said, parts=tuple(part(pair, point) for point in pair.points)))
     return sorted(found, key=_severity)
 
 
-def cases_of(rows: Iterable[Row], failures: Iterable[Failure] = ()) -> list[Case]:
-    """Return the cases among rows."""
+def cases_of(rows: Iterable[Row], failures: Iterable[Failure] = (), noise: Noise | None = None) -> list[Case]:
+    """Return the cases among rows. `noise`: what judges their ratios; without it their means do."""
     known = {row.row_id: row for row in rows}
     pairs = [one for one in compared(SPECULATION, known.values(), failures) if is_pure(one)]  # k in every step
-    return cases(pairs, lambda _, point: _part(point, known))
+    return cases(pairs, lambda _, point: _part(point, known), noise)
 
 
 def leading(found: Iterable[Case]) -> list[Case]:
@@ -174,12 +175,13 @@ def _moved(first: Quantity | None, last: Quantity | None) -> float:
     return log(last.value / first.value) if first and last else 0.0
 
 
-def decode_bracket(case: Case) -> tuple[int, int] | None:
-    """Return the neighbouring concurrencies between which a step's cost overtakes its yield; None where it does not."""
-    for before, after in pairwise(case.known):
-        if before.decode and after.decode and before.decode.value > 1 > after.decode.value:
-            return before.concurrency, after.concurrency
-    return None
+def decode_bracket(case: Case, noise: Noise) -> tuple[int, int] | None:
+    """Return the neighbouring concurrencies between which a step's cost overtakes its yield; None where it does not.
+
+    `noise` is that of decode rates. Where one in between is within it, something is known there.
+    """
+    sides = [(part.concurrency, noise.side(part.decode)) for part in case.known if part.decode]
+    return next(((low, high) for (low, gain), (high, loss) in pairwise(sides) if gain > 0 > loss), None)
 
 
 def _severity(case: Case) -> tuple[int, bool, float, float]:

@@ -8,9 +8,9 @@ from itertools import combinations
 
 from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.drafters import Drafter, in_order, is_general
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import OFF, SPECULATION
 from collector.analysis.published import GENERAL
-from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 
 #: Two drafters whose accepted tokens per forward are within this many per cent of the larger count as alike:
@@ -31,12 +31,12 @@ class Opposite:
 
 def opposites(study: Study, found: Sequence[Drafter]) -> list[Opposite]:
     """Return the drafters for which accepted per forward does not tell what speculation gains."""
-    pairs = study.pairs(SPECULATION)
-    each = (_opposite(one, other, pairs) for one, other in combinations(found, 2) if _alike(one, other))
+    pairs, noise = study.pairs(SPECULATION), noise_of(study)
+    each = (_opposite(one, other, pairs, noise) for one, other in combinations(found, 2) if _alike(one, other))
     return [one for one in each if one]
 
 
-def _opposite(one: Drafter, other: Drafter, pairs: Sequence[Pair]) -> Opposite | None:
+def _opposite(one: Drafter, other: Drafter, pairs: Sequence[Pair], noise: Noise) -> Opposite | None:
     """Look where both were loaded most; of several prompts at the first, so that none is picked by its outcome."""
     stages: list[tuple[int, RatioPoint | None, RatioPoint | None, str]] = []
     for prompts in in_order({pair["prompt_set"] or "" for pair in pairs}):
@@ -49,8 +49,8 @@ def _opposite(one: Drafter, other: Drafter, pairs: Sequence[Pair]) -> Opposite |
         return None
     _, first, second, prompts = max(stages, key=lambda stage: stage[0])
     sides = [(one, first), (other, second)]
-    gains = [(drafter, point) for drafter, point in sides if point and (point.ratio or 0) > 1 + EVEN_WITHIN]
-    losses = [(drafter, point) for drafter, point in sides if point and (point.ratio or 2) < 1 - EVEN_WITHIN]
+    gains = [(drafter, point) for drafter, point in sides if point and point.value and noise.side(point.value) > 0]
+    losses = [(drafter, point) for drafter, point in sides if point and point.value and noise.side(point.value) < 0]
     if not gains or not losses:
         return None
     return Opposite(gaining=gains[0][0], gain=gains[0][1], losing=losses[0][0], loss=losses[0][1], prompts=prompts)
@@ -90,22 +90,17 @@ class Span:
     drafter: Drafter
     concurrency: int
     points: tuple[tuple[str, RatioPoint], ...]  # prompt set and ratio, the largest first
-
-    @property
-    def turns(self) -> bool:
-        """Whether the prompt decides between a gain and a loss."""
-        ratios = [point.ratio or 1.0 for _, point in self.points]
-        return ratios[0] > 1 + EVEN_WITHIN and ratios[-1] < 1 - EVEN_WITHIN
+    turns: bool  # whether the prompt decides between a gain and a loss
 
 
 def spans(study: Study, found: Iterable[Drafter]) -> list[Span]:
     """Return the drafters whose gain was measured on several prompts: on the general ones where there are several."""
-    pairs = study.pairs(SPECULATION)
-    each = (_span(drafter, pairs) for drafter in found)
+    pairs, noise = study.pairs(SPECULATION), noise_of(study)
+    each = (_span(drafter, pairs, noise) for drafter in found)
     return [one for one in each if one]
 
 
-def _span(drafter: Drafter, pairs: Sequence[Pair]) -> Span | None:
+def _span(drafter: Drafter, pairs: Sequence[Pair], noise: Noise) -> Span | None:
     known: dict[str, Pair] = {}
     for prompts in {pair["prompt_set"] or "" for pair in pairs}:
         pair = home(drafter, [one for one in pairs if (one["prompt_set"] or "") == prompts])
@@ -119,4 +114,10 @@ def _span(drafter: Drafter, pairs: Sequence[Pair]) -> Span | None:
         return None
     at = max(shared)
     points = [(prompts, point) for prompts in in_order(chosen) if (point := chosen[prompts].at(at))]
-    return Span(drafter=drafter, concurrency=at, points=tuple(sorted(points, key=lambda item: -(item[1].ratio or 0.0))))
+    sides = {noise.side(point.value) for _, point in points if point.value}
+    return Span(
+        drafter=drafter,
+        concurrency=at,
+        points=tuple(sorted(points, key=lambda item: -(item[1].ratio or 0.0))),
+        turns={1, -1} <= sides,
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from collector.analysis.figures import COMPUTED, Figure, Recomputation, recomputed
 from collector.analysis.left_open import EMULATED, left_open
+from collector.analysis.noise import noise_of
 from collector.analysis.published import (
     TRAFFIC_CONCURRENCY,
     Comparison,
@@ -19,7 +20,7 @@ from collector.analysis.published import (
     summary,
 )
 from collector.analysis.speculation import pairs
-from collector.analysis.study import PublishedFailure
+from collector.analysis.study import PUBLISHED, PublishedFailure, Study
 from collector.core.rows import Failure, Position, Row
 from collector.core.units import fixed
 from collector.report.break_evens import break_even_lines
@@ -90,12 +91,14 @@ def published_page(published: Published | None, campaigns: Iterable[Records], la
     ]
     found = [pair for _, rows, _, _ in known for pair in pairs(as_published(published.figures, rows))]
     off_by = _emulation_error(compared)
+    noises = {name: noise_of(Study(name=name, rows=tuple(rows))) for name, rows, _, _ in known}
+    noises[PUBLISHED] = noise_of(Study(name=PUBLISHED, figures=published.figures))
     checked = recomputed(published.figures)
     hardware = published.profile.get("hardware", {})
     return {
         "published": published,
         "compared": compared,
-        "break_even": break_even_lines(left_open(published.figures, found, off_by)),
+        "break_even": break_even_lines(left_open(published.figures, found, off_by, noises)),
         "emulation_error": None if off_by is None else _error_text(off_by, points=False),
         "plain": _sections([_line(one, None) for one in published.figures if one.metric in COMPUTED]),
         "others": _sections([_line(one, None) for one in published.figures if one.metric not in COMPUTED]),

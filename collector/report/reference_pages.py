@@ -8,11 +8,11 @@ from typing import Any
 
 from jinja2 import Environment
 
+from collector.analysis.brackets import Bracket
 from collector.analysis.figures import Figure, recomputed
 from collector.analysis.noise import ERROR_SHARE, LEAST_EFFECT, LEAST_REPEATS, NOISE_MULTIPLE, UNKNOWN_ERROR
 from collector.analysis.pairing import OFF
 from collector.analysis.scope import Open, cells_of, left_open
-from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 from collector.core.checks import CHECKS, HELD_LIMIT, OCCUPANCY_LIMIT, PREFIX_HIT_LIMIT
 from collector.core.gpu_figures import NVLINK_BYTES_PER_TOKEN
@@ -30,7 +30,7 @@ class Unmeasured:
 
     study: Study
     left: Open
-    brackets: tuple[tuple[int, int, tuple[tuple[str, str], ...]], ...]  # low, high, (model, prompt set) of each
+    brackets: tuple[tuple[Bracket, tuple[tuple[str, str], ...]], ...]  # (model, prompt set) of each
     cells: int
     gpus: tuple[str, ...]
     engines: tuple[str, ...]
@@ -74,7 +74,6 @@ def _method(published: Published | None) -> dict[str, Any]:
         "OCCUPANCY_LIMIT": OCCUPANCY_LIMIT,
         "HELD_LIMIT": HELD_LIMIT,
         "NVLINK_BYTES_PER_TOKEN": NVLINK_BYTES_PER_TOKEN,
-        "EVEN_WITHIN": EVEN_WITHIN,
         "NOISE_MULTIPLE": NOISE_MULTIPLE,
         "ERROR_SHARE": ERROR_SHARE,
         "LEAST_EFFECT": LEAST_EFFECT,
@@ -103,13 +102,13 @@ def _unmeasured(study: Study) -> Unmeasured:
     )
 
 
-def _brackets(left: Open) -> tuple[tuple[int, int, tuple[tuple[str, str], ...]], ...]:
-    """Put together what changes its sign between the same two concurrencies."""
-    found: dict[tuple[int, int], dict[tuple[str, str], None]] = {}
+def _brackets(left: Open) -> tuple[tuple[Bracket, tuple[tuple[str, str], ...]], ...]:
+    """Put together what changes its sign in the same bracket."""
+    found: dict[Bracket, dict[tuple[str, str], None]] = {}
     for one in left.brackets:
         named = (str(one.pair["model"]), str(one.pair.get("prompt_set") or ""))
-        found.setdefault((one.bracket.low, one.bracket.high), {})[named] = None
-    return tuple((low, high, tuple(sorted(ways))) for (low, high), ways in sorted(found.items()))
+        found.setdefault(one.bracket, {})[named] = None
+    return tuple((ends, tuple(sorted(found[ends]))) for ends in sorted(found, key=lambda one: (one.low, one.high)))
 
 
 def _source(published: Published | None) -> dict[str, Any]:

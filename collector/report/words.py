@@ -14,7 +14,7 @@ from typing import Any
 from markupsafe import Markup
 
 from collector.analysis.figures import Figure
-from collector.analysis.noise import Judgement, Noise
+from collector.analysis.noise import Noise
 from collector.analysis.quantity import Quantity
 from collector.core.units import DISPLAYED, fixed, unit_name
 from collector.report.text import escaped, one_line
@@ -23,8 +23,8 @@ LANGUAGES = ("ko", "en")
 
 #: A figure states its unrounded value to this many significant digits, for sorting and for readers who want it.
 VALUE_DIGITS = 6
-#: From here on a multiple of the noise is printed without decimals.
-WHOLE_MULTIPLES = 10
+#: From here on a multiple of the noise is printed without decimals; nearer to 1 than this with two.
+WHOLE_MULTIPLES, NEAR_MULTIPLES = 10, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,9 @@ class Words:
         ).format(quantity.by, quantity.of, " ".join(quantity.ids), " ".join(quantity.base), metric, *ends)
 
     def against(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
-        """Print a ratio's difference as a multiple of the largest repeat error, and its interval where it has one."""
-        judged = noise.judge(ratio)
-        multiple = self._multiple(judged, _family(noise))
-        if judged.interval is None:
-            return multiple
-        return Markup("{}<br>{}").format(multiple, self._interval(ratio, noise, metric, judged.interval))
+        """Print a ratio's difference as a multiple of what decides, and its interval where it has one."""
+        ends, multiple = noise.interval(ratio), self.multiple(ratio, noise)
+        return Markup("{}<br>{}").format(multiple, self._interval(ratio, noise, metric, ends)) if ends else multiple
 
     def interval(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
         """Print where the true ratio lies; with too few repeats for that, the range over them."""
@@ -95,14 +92,16 @@ class Words:
             " ".join(ratio.ids), " ".join(ratio.base), metric, _family(noise), *texts
         )
 
-    def _multiple(self, judged: Judgement, family: Markup) -> Markup:
+    def multiple(self, ratio: Quantity, noise: Noise) -> Markup:
+        """Print how many times the noise that judges a ratio its difference is, and whether it is within."""
+        judged = noise.judge(ratio)
         if judged.standing == "unknown":
-            return self.t("오차 모름", "unknown")
+            return self.t("반복 없음", "no spread measured")
         within = self.t("(오차 안)", " (within noise)") if judged.standing == "within" else ""
         if judged.multiple is None:
             return self.t("오차 안", "within noise") if within else self.t("오차 밖", "larger than noise")
-        digits = 1 if judged.multiple < WHOLE_MULTIPLES else 0
-        number = Markup('<data class="m"{}>{}</data>').format(family, fixed(judged.multiple, digits))
+        digits = 2 if abs(judged.multiple - 1) < NEAR_MULTIPLES else 1 if judged.multiple < WHOLE_MULTIPLES else 0
+        number = Markup('<data class="m"{}>{}</data>').format(_family(noise), fixed(judged.multiple, digits))
         return self.t("{n}배{within}", "{n}×{within}", n=number, within=within)
 
     def setting(self, value: object, column: str) -> Markup:
@@ -148,6 +147,7 @@ class Words:
             "fig": self.fig,
             "spread": self.spread,
             "against": self.against,
+            "multiple": self.multiple,
             "interval": self.interval,
             "setting": self.setting,
             "count": self.count,

@@ -185,10 +185,13 @@ def test_an_engine_that_dies_on_its_way_is_why_its_last_cells_are_missing() -> N
 
 
 def test_configurations_that_look_alike_are_told_apart_by_their_ids_or_not_at_all() -> None:
-    one, other = arm({8: 300.0}, attention_backend="A"), arm({8: 200.0}, attention_backend="B")
+    def apart(name: str, value: float) -> list[Row]:  # by what no column holds, such as the environment
+        return [replace(row, configuration_id=name, row_id=f"{row.row_id}{name}") for row in arm({8: value})]
+
+    one, other = apart("a", 300.0), apart("b", 200.0)
     both = compare(study(*one, *other), study(*one, *other))
     assert {cell.changes[0].ratio.value for cell in both.cells} == {1.0}
-    single = compare(study(*one, *other), study(*arm({8: 100.0}, attention_backend="C")))
+    single = compare(study(*one, *other), study(*apart("c", 100.0)))
     assert single.cells == ()
     assert {kind.kind for kind in single.refused} == {"ambiguous"}
 

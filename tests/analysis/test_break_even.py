@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.break_even import BreakEven, Crossing, Point, break_even, crossings
-from collector.analysis.speculation import EVEN_WITHIN, Pair, pairs, side, verdict
+from collector.analysis.break_even import BreakEven, Crossing, break_even, crossings
+from collector.analysis.speculation import EVEN_WITHIN, Pair, Point, pairs, side, verdict
 from collector.core.rows import Row
 from tests.report.sample import make_row
 

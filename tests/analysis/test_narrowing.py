@@ -8,9 +8,9 @@ from math import log2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.analysis.break_even import Point, crossings
+from collector.analysis.break_even import crossings
 from collector.analysis.narrowing import MOST_EXTRA, narrowings, places, stage_at
-from collector.analysis.speculation import EVEN_WITHIN
+from collector.analysis.speculation import EVEN_WITHIN, Point
 from collector.core.configuration import Plan, Stage, row_id
 from collector.core.plan import parse_plan
 from collector.core.rows import Row

@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from collector.analysis.needed import geometric, loses, needed
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.core.speculative import check_speculation
 from tests.analysis.arms import MTP, arm, pair_of, study_of
@@ -93,7 +94,7 @@ def test_prompts_that_deliver_enough_are_named_and_what_no_acceptance_reaches_is
     assert [one.pays for one in found.stages] == [("general/code", "synthetic"), ("general/code",), ()]
     assert [one.possible for one in found.stages] == [True, True, False], "3.4 ÷ 0.5 is more than k + 1"
     assert set(found.ids) >= {row.row_id for row in rows}
-    assert loses(pair)
+    assert loses(pair, noise_of(study))
 
 
 def test_a_row_with_a_failed_check_feeds_nothing() -> None:

@@ -86,7 +86,7 @@ def test_an_effect_of_single_measurements_must_exceed_the_largest_repeat_differe
     larger, within = noise.judge(ratio(1.11)), noise.judge(ratio(1.09))
     assert (larger.standing, larger.side, larger.interval) == ("larger", 1, None)
     assert (within.standing, within.side) == ("within", 0)
-    assert larger.multiple == pytest.approx(11.0 / 5.0)
+    assert larger.multiple == pytest.approx(11.0 / 10.0), "of what it must exceed"
 
 
 def test_a_small_error_never_makes_a_small_effect_count() -> None:

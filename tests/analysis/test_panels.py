@@ -8,6 +8,7 @@ import pytest
 
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.doubtful import doubtful_ratio, doubtful_throughput
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.panels import like_main, pairs_of, panels
 from collector.analysis.speculation import pairs
@@ -71,18 +72,26 @@ def test_a_model_is_looked_for_under_the_main_link_first() -> None:
 @pytest.mark.parametrize(
     ("ratios", "expected"),
     [
-        ({1: 1.7, 8: 0.9}, [Bracket(1, 8, falls=True, empty=True)]),
-        ({1: 0.7, 8: 1.9}, [Bracket(1, 8, falls=False, empty=True)]),
-        ({1: 1.7, 8: 1.0, 32: 0.4}, [Bracket(1, 32, falls=True, empty=False)]),
+        ({1: 1.7, 8: 0.9}, [Bracket(1, 8, falls=True)]),
+        ({1: 0.7, 8: 1.9}, [Bracket(1, 8, falls=False)]),
+        ({3: 1.7, 4: 0.9}, [Bracket(3, 4, falls=True)]),
+        ({1: 1.7, 8: 1.0, 32: 0.4}, [Bracket(1, 32, falls=True, undecided=(8,), within=False)]),
+        (
+            {3: 1.7, 4: 1.01, 5: 0.97, 8: 0.4},
+            [Bracket(3, 8, falls=True, undecided=(4, 5), within=False, means=(4, 5))],
+        ),
+        ({1: 1.7, 2: 0.99, 4: 1.01, 8: 0.4}, [Bracket(1, 8, falls=True, undecided=(2, 4), within=False)]),
         ({1: 1.7, 8: 1.2}, []),
-        ({1: 1.2, 8: 0.8, 32: 1.3}, [Bracket(1, 8, falls=True, empty=True), Bracket(8, 32, falls=False, empty=True)]),
+        ({1: 1.2, 8: 0.8, 32: 1.3}, [Bracket(1, 8, falls=True), Bracket(8, 32, falls=False)]),
     ],
 )
-def test_a_bracket_is_empty_where_nothing_was_compared_inside(
-    ratios: dict[int, float], expected: list[Bracket]
-) -> None:
-    (pair,) = pairs(pair_of(ratios))
-    assert list(brackets(pair)) == expected
+def test_a_bracket_tells_what_is_known_inside(ratios: dict[int, float], expected: list[Bracket]) -> None:
+    rows = pair_of(ratios)
+    (pair,) = pairs(rows)
+    found = list(brackets(pair, noise_of(study_of(*rows))))
+    assert found == expected
+    assert [one.empty for one in found] == [not one.undecided and one.high > one.low + 1 for one in expected]
+    assert all(one.one_step == (one.high == one.low + 1) for one in found)
 
 
 def test_the_last_step_is_that_between_the_two_highest_concurrencies() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.analysis.noise import noise_of
+from collector.analysis.noise import NOISE_MULTIPLE, noise_of
 from collector.analysis.scope import doublings, left_open, smallest_effect
 from collector.analysis.study import PUBLISHED, Study
 from collector.report.build import read_published
@@ -24,6 +24,8 @@ def test_a_bracket_with_nothing_inside_is_left_open() -> None:
     (one,) = left_open(study_of(*pair_of({1: 1.7, 8: 0.7}))).brackets
     assert (one.bracket.low, one.bracket.high, one.between) == (1, 8, (2, 4))
     assert left_open(study_of(*pair_of({1: 1.7, 2: 0.7}))).brackets == ()
+    (wide,) = left_open(study_of(*pair_of({1: 1.7, 4: 1.01, 8: 0.7}))).brackets
+    assert (wide.between, wide.again) == ((2,), (4,)), "what was measured and decides nothing takes more repeats"
     assert left_open(study_of(*pair_of({1: 1.7, 8: 1.2}))).brackets == ()
 
 
@@ -64,7 +66,6 @@ def test_the_smallest_effect_is_the_smallest_above_noise_at_the_highest_concurre
     assert found is not None
     assert (found.factor.name, found.concurrency) == ("kv_cache_dtype", 8)
     assert found.gain.value == pytest.approx(8.0)
-    assert found.times is None
 
 
 def test_without_an_effect_there_is_no_smallest_one() -> None:
@@ -72,12 +73,13 @@ def test_without_an_effect_there_is_no_smallest_one() -> None:
     assert smallest_effect(study_of(), noise_of(study_of())) is None
 
 
-def test_the_published_experiments_smallest_effect_is_several_of_its_repeat_errors() -> None:
+def test_the_published_experiments_smallest_effect_is_larger_than_its_noise() -> None:
     published = read_published(DATA / "published")
     assert published is not None
     study = Study(name=PUBLISHED, figures=published.figures)
-    found = smallest_effect(study, noise_of(study))
+    noise = noise_of(study)
+    found = smallest_effect(study, noise)
     assert found is not None
     assert found.factor.name == "nvlink"
-    assert found.times == 3
+    assert noise.judge(found.ratio).multiple == pytest.approx(8.9 / (NOISE_MULTIPLE * 2.26), rel=0.02)
     assert left_open(study).sets_without_base != ()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from collector.analysis.noise import noise_among
 from collector.analysis.printed_steps import printed_cases
 from collector.analysis.quantity import Quantity
 from collector.analysis.step_time import Case, Part, cases_of, decode_bracket, leading, moved
@@ -168,9 +169,10 @@ def test_cases_under_other_loads_each_have_a_leading_one() -> None:
 
 
 def test_the_bracket_holds_the_neighbours_between_which_decoding_turns() -> None:
-    (falling,) = cases_of(line({1: 1.7, 4: 1.2, 8: 0.9, 32: 0.4}))
-    (gaining,) = cases_of(line({1: 1.7, 8: 1.2}))
-    assert (decode_bracket(falling), decode_bracket(gaining)) == ((4, 8), None)
+    curves = ({1: 1.7, 4: 1.2, 8: 0.9, 32: 0.4}, {1: 1.7, 8: 1.2}, {1: 1.7, 4: 1.01, 8: 0.4})
+    noise = noise_among([], {}, None)
+    found = [decode_bracket(case, noise) for curve in curves for case in cases_of(line(curve))]
+    assert found == [(4, 8), None, None], "at 4 of the last one neither side is known"
 
 
 @given(arms(most=1), arms(most=1))

@@ -41,6 +41,12 @@ def repeated(ratios: dict[int, float], change: float = 1.004) -> list[Row]:
     return [*pair_of(ratios), *again]
 
 
+def wavering(ratios: dict[int, tuple[float, ...]]) -> list[Row]:
+    """Return a pair with these ratios, repeat by repeat."""
+    repeats = [{at: each[place] for at, each in ratios.items()} for place in range(len(next(iter(ratios.values()))))]
+    return [row for repeat, own in enumerate(repeats, 1) for row in pair_of(own, repeat=repeat)]
+
+
 def checked(rows: list[Row], concurrency: int) -> list[Row]:
     return [replace(row, checks="throttled") if row.concurrency == concurrency else row for row in rows]
 
@@ -68,6 +74,10 @@ CASES: dict[str, Callable[[], Study]] = {
     "on failed": lambda: study_of(*arm({1: 50.0, 8: 300.0}), failures=(OOM,)),
     "turns": lambda: study_of(*pair_of(TURNS)),
     "turns a little": lambda: study_of(*pair_of({1: 1.2, 8: 0.9})),
+    "turns at neighbours": lambda: study_of(*pair_of({3: 1.7, 4: 0.7})),
+    "turns within noise": lambda: study_of(
+        *wavering({1: (1.70, 1.75, 1.65), 3: (1.10, 1.04, 0.94), 4: (1.04, 0.98, 0.92), 8: (0.71, 0.70, 0.69)})
+    ),
     "turns over an even point": lambda: study_of(*pair_of({1: 1.7, 8: 1.0, 32: 0.4})),
     "gains": lambda: study_of(*pair_of(GAINS)),
     "loses": lambda: study_of(*pair_of(LOSES)),

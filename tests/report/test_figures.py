@@ -286,22 +286,32 @@ def repeat_error_of(name: str, family: str = "", column: str = "system_throughpu
     return float("nan")
 
 
-def test_every_multiple_is_the_ratio_before_it_against_the_largest_repeat_error(shown: tuple[str, Page]) -> None:
-    name, page = shown
-    ratio = beside = None
+def effects_before_multiples(page: Page) -> list[tuple[dict[str, str], float, dict[str, str], str]]:
+    """Return what each multiple is of, as its figure and as a ratio, with the multiple."""
+    found = []
+    shown: dict[bool, tuple[dict[str, str], float]] = {}
     for at, text in page.numbers:
         if at["class"] == "f" and at["data-by"] == "ratio":
-            beside = float(at["value"])
-        if at["class"] == "f" and at.get("data-as") in ("speculation_ratio", "kv_gain", "nvlink_gain"):
+            shown[True] = at, float(at["value"])
+        if at["class"] == "f" and at.get("data-as") in ("speculation_ratio", "kv_gain", "nvlink_gain", "change"):
             value = float(at["value"])
-            ratio = value if at["data-as"] == "speculation_ratio" else 1 + value / 100
+            shown[False] = at, value if at["data-as"] == "speculation_ratio" else 1 + value / 100
         elif at["class"] == "m":
-            family = (at["data-family"], at["data-of"]) if "data-family" in at else ()
-            effect = beside if family else ratio
-            assert effect is not None
-            again = 100 * (max(effect, 1 / effect) - 1) / repeat_error_of(name, *family)
-            digits = len(text.partition(".")[2])
-            assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)
+            found.append((*shown["data-family" in at], at, text))
+    return found
+
+
+def test_every_multiple_is_of_what_decides(shown: tuple[str, Page]) -> None:
+    """Of half the interval where one is printed; of the largest repeat error, some times over, where there is none."""
+    name, page = shown
+    widths = half_widths(name, page)
+    for of, effect, at, text in effects_before_multiples(page):
+        family = (at["data-family"], at["data-of"]) if "data-family" in at else ()
+        width = widths.get((at.get("data-family", ""), of["data-rows"]))
+        bound = max(noise.LEAST_EFFECT, noise.NOISE_MULTIPLE * repeat_error_of(name, *family))
+        again = 100 * (max(effect, 1 / effect) - 1) / bound if width is None else abs(log(effect)) / width
+        digits = len(text.partition(".")[2])
+        assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)
     if name != "published" and not rows_of(name)["repeat"].gt(1).any():
         assert not any(at["class"] == "i" for at, _ in page.numbers), "an interval without a spread"
 
@@ -320,15 +330,24 @@ def log_ratios(rows: pd.DataFrame, at: dict[str, str]) -> pd.Series[float]:
     return (on / off).map(log)
 
 
-def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str, Page]) -> None:
-    """Of interleaved repeats, as all of the committed campaigns are; after Smyth (2004), written a second time."""
-    name, page = shown
+def half_widths(name: str, page: Page) -> dict[tuple[str, str], float]:
+    """Return half of each printed interval, on logarithms, by family and rows; each is held to what is printed.
+
+    Of interleaved repeats, as all of the committed campaigns are; after Smyth (2004), written a second time.
+    """
     families: dict[str, list[tuple[dict[str, str], str]]] = {}
     for at, text in page.numbers:
         if at["class"] == "i":
             families.setdefault(at.get("data-family", ""), []).append((at, text))
-    for printed in families.values():
-        hold_to_holm(rows_of(name), printed)
+    return {
+        (family, ids): width
+        for family, printed in families.items()
+        for ids, width in hold_to_holm(rows_of(name), printed).items()
+    }
+
+
+def test_every_interval_is_that_of_moderated_variances_and_holm(shown: tuple[str, Page]) -> None:
+    half_widths(*shown)
 
 
 def moderated(own: Any, freedom: int, most: int) -> tuple[Any, float]:
@@ -342,8 +361,8 @@ def moderated(own: Any, freedom: int, most: int) -> tuple[Any, float]:
     return (2 * half * prior + freedom * own) / (2 * half + freedom), min(2 * half + freedom, most)
 
 
-def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> None:
-    """Make the intervals of effects again that share a level."""
+def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) -> dict[str, float]:
+    """Make the intervals of effects again that share a level; return half of each, on logarithms, by its rows."""
     once = {at["data-rows"]: (at, text) for at, text in printed}
     assert all(once[at["data-rows"]][1] == text for at, text in printed), "an effect has two intervals"
     printed = list(once.values())
@@ -359,12 +378,15 @@ def hold_to_holm(rows: pd.DataFrame, printed: list[tuple[dict[str, str], str]]) 
     p_values = sorted(np.where(alone_holds, 2 * stats.t.sf(abs(np.log(ratios)) / errors, known), 1))
     rejected = next((n for n, p in enumerate(p_values) if p > noise.ERROR_SHARE / (len(p_values) - n)), len(p_values))
     level = noise.ERROR_SHARE / max(1, len(p_values) - rejected)
+    widths = {}
     for (at, text), squared, error, ratio in zip(printed, own, errors, ratios, strict=True):
         together = stats.t.ppf(1 - level / 2, known) * error
         alone = stats.t.ppf(1 - noise.OWN_SHARE / 2, freedom) * np.sqrt(squared / (freedom + 1))
         ends = [number(one) for one in text.split("–")]
+        widths[at["data-rows"]] = max(together, alone)
         again = [ratio * np.exp(sign * max(together, alone)) for sign in (-1, 1)]
         assert ends == pytest.approx(again, abs=0.0051), (at, text, again)
+    return widths
 
 
 def test_every_setting_is_a_value_of_its_column(shown: tuple[str, Page]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.panels import panels
 from collector.report.chart import Chart
@@ -13,7 +14,7 @@ from tests.report.message_cases import CASES
 
 def drawn(case: str, language: str = "en") -> Chart:
     study = CASES[case]()
-    lines = coded(panels(study.pairs(SPECULATION))[0], 0)
+    lines = coded(panels(study.pairs(SPECULATION))[0], 0, noise_of(study))
     found = ratio_chart("ratio-1", lines, {row.row_id: row for row in study.rows}, Words(language), 2.5)
     assert found is not None
     return found
@@ -21,7 +22,7 @@ def drawn(case: str, language: str = "en") -> Chart:
 
 def throughput(case: str) -> Chart:
     study = CASES[case]()
-    lines = coded(panels(study.pairs(SPECULATION))[0], 0)
+    lines = coded(panels(study.pairs(SPECULATION))[0], 0, noise_of(study))
     found = throughput_chart("throughput-1", lines, {row.row_id: row for row in study.rows}, Words("en"))
     assert found is not None
     return found

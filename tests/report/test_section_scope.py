@@ -46,7 +46,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("a stage failed its checks", "Checks: rows that failed one and are to be measured again: 2."),
         ("turns", "Output quality: only speed was measured."),
         ("published", "differ by 0.24% to 2.26% (1.12% on average)"),
-        ("published", "It is more than 3 times the largest repeat error."),
+        ("published", "Against noise: 2.0×."),
         ("published", "no ratio was published."),
         ("dual-3090", "tells nothing of the repeat error of real hardware"),
     ],

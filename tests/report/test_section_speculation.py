@@ -30,8 +30,19 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("off only", "No configuration speculates."),
         ("on only", "No measurement with speculation has a partner without it"),
         ("on failed", "the side with it did not run: oom_weights"),
-        ("turns", "A: a gain at 1, a loss at 8. Nothing in between can be compared"),
-        ("turns over an even point", "In between there is no difference."),
+        ("turns", "A: a gain at 1, a loss at 8. Nothing was measured in between."),
+        ("turns at neighbours", "A: a gain at 3, a loss at 4. These are neighbours: it is placed to one step."),
+        (
+            "turns within noise",
+            (
+                "A: a gain at 1, a loss at 8. At 3, 4, in between, the difference is within noise. "
+                "The means cross between 3 and 4 (an estimate, to one step)."
+            ),
+        ),
+        (
+            "turns over an even point",
+            "A: a gain at 1, a loss at 32. At 8, in between, the difference is too small to count.",
+        ),
         ("rises", "A: a loss at 1, a gain at 8."),
         ("gains", "No line turns from one side to the other once"),
         ("a stage failed its checks", "not comparable: the side with it failed a check: throttled"),

@@ -39,16 +39,28 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ),
         ("turns", "raises throughput at concurrency 1 to 1.70× (50.0 → 85.0 tok/s) but cuts it at 32 to 0.40×"),
         ("turns", "costs more than half of the throughput under load"),
+        ("turns", "It breaks even between 1 and 8. Nothing was measured in between."),
+        ("turns at neighbours", "It breaks even between 3 and 4. These are neighbours: it is placed to one step."),
+        (
+            "turns within noise",
+            (
+                "It breaks even between 1 and 8. At 3, 4, in between, the difference is within noise. "
+                "The means cross between 3 and 4 (an estimate, to one step)."
+            ),
+        ),
         ("turns a little", "this setting costs throughput under load"),
-        ("gains", "lowers throughput at no concurrency compared: at 1 the ratio is 2.10×"),
+        ("gains", "lowers throughput at no concurrency compared by more than the noise: at 1 the ratio is 2.10×"),
         ("loses", "raises throughput at no concurrency compared"),
         ("even", "does not change throughput"),
         ("rises", "loses at concurrency 1, with a ratio of 0.70×"),
         ("goes up and down", "gains at some concurrencies and loses at others"),
         ("one concurrency", "No other concurrency was compared."),
-        ("two gain", "None of the 2 ways of speculating that were compared lowers throughput."),
-        ("two lose", "None of the 2 ways of speculating that were compared raises throughput."),
-        ("two are even", "None of the 2 ways of speculating that were compared changes throughput."),
+        ("two gain", "None of the 2 ways of speculating that were compared lowers throughput by more than the noise."),
+        ("two lose", "None of the 2 ways of speculating that were compared raises throughput by more than the noise."),
+        (
+            "two are even",
+            "None of the 2 ways of speculating that were compared changes throughput by more than the noise.",
+        ),
         ("one gains, one loses", "Whether speculative decoding pays depends on the model"),
         ("one gains, one loses", "Each of the 2 models behaves in a way of its own."),
         ("repeats", "measured 2 times or more"),
@@ -63,7 +75,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("nothing accepted", "raises throughput at no concurrency compared"),
         ("follow-up", "5 prompt sets"),
         ("published", "raises throughput at concurrency 1 to 1.75× (57.7 → 101.0 tok/s)"),
-        ("published", "no ratio in between was published"),
+        ("published", "No ratio in between was published"),
         ("published without ratios", "No speculation ratio was published."),
     ],
 )

@@ -40,34 +40,36 @@ FACTORS = {"tokens": TOKENS, "step": STEP, "decode": DECODE, "rest": REST}
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    found = printed_cases(study) if study.is_published else cases_of(study.basis, study.failures)
+    judging = noise_of(study)
+    found = printed_cases(study) if study.is_published else cases_of(study.basis, study.failures, judging)
     leads = leading(found)
     main = leads[0] if leads else None
     leads = [one for one in leads if one.load == leads[0].load]
     shown = _shown(found, main)
     lines = _named(shown)
     contrast = _contrast(leads, main)
+    noises = _noises(study, shown[:MOST_CASES], judging)
     return {
         "main": lines[0] if lines else None,
         "lines": lines[:MOST_CASES],
         "left_out": len(lines[MOST_CASES:]),
-        "noises": _noises(study, shown[:MOST_CASES]),
+        "noises": noises,
         "predicted": predicted(main.telling, study.profile) if main and main.telling else None,
         "moved": moved(main) if main else None,
         "others": _of_other_models([one for one in lines if one.case in leads])[:MOST_OTHERS],
         "contrast": _named([contrast])[0] if contrast else None,
-        "chart": step_chart(_named(_charted(leads, contrast)), words),
+        "chart": step_chart(_named(_charted(leads, contrast)), noises["decode"], words),
         "thresholds": {"rises": f"{RISES_FROM:g}", "flat": f"{FLAT_BELOW:g}", "full": f"{KV_FULL_PERCENT:g}"},
         "conditions": _conditions(study, main, words),
         "printed_drafter": study.figures_of("drafter_parameters", model=main.pair["model"])[:1] if main else [],
     }
 
 
-def _noises(study: Study, shown: Sequence[Case]) -> dict[str, Noise]:
+def _noises(study: Study, shown: Sequence[Case], system: Noise) -> dict[str, Noise]:
     """Return the noise that each factor of the cases shown is judged by; "system" is that of the whole study."""
     rows = {row.row_id: row for row in study.rows}
     parts = [part for case in shown for part in case.parts]
-    found = {"system": noise_of(study)}
+    found = {"system": system}
     for name, column in FACTORS.items():
         ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
         found[name] = noise_among(ratios, rows, None, column, f"causes-{name}")

@@ -25,6 +25,7 @@ from collector.analysis.drafters import (
 )
 from collector.analysis.figures import Figure
 from collector.analysis.needed import Needed, loses, needed
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.planned import leading
 from collector.analysis.published import GENERAL
@@ -95,7 +96,8 @@ def section(study: Study, words: Words) -> dict[str, Any]:
 
 def _break_even(study: Study) -> list[tuple[Label, Needed]]:
     """Return what a step must yield, of one pair of each way of speculating that loses somewhere."""
-    pairs = leading(pair for pair in study.pairs(SPECULATION) if is_pure(pair) and loses(pair))
+    noise = noise_of(study)
+    pairs = leading(pair for pair in study.pairs(SPECULATION) if is_pure(pair) and loses(pair, noise))
     known = [found for pair in pairs if (found := needed(pair, study.rows))][:MOST_NEEDED]
     return list(zip(labels([one.pair for one in known], left_out=("prompt_set",)), known, strict=True))
 

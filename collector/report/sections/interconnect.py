@@ -23,7 +23,6 @@ from collector.analysis.mixed import MIXED_FROM_PERCENT
 from collector.analysis.noise import noise_of
 from collector.analysis.pairing import NVLINK, OFF
 from collector.analysis.quantity import Quantity
-from collector.analysis.speculation import EVEN_WITHIN
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED, fixed
 from collector.report.chart import Axis, Chart, Even, Line, Point, code, style
@@ -56,7 +55,7 @@ class Multiplied:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return the links at one concurrency, what their order follows, and what has no partner."""
-    pairs = study.pairs(NVLINK)
+    pairs, noise = study.pairs(NVLINK), noise_of(study)
     at = stage_of(pairs)
     found = links(study, at) if at is not None else []
     names = pair_labels([one.pair for one in found], left_out=("nvlink",))
@@ -68,11 +67,11 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     told = without_ratio(study, at) if at is not None else []
     return {
         "at": at,
-        "noise": noise_of(study),
+        "noise": noise,
         "entries": entries,
         "stages": sorted({point.concurrency for one in found for point in one.pair.measured}),
-        "losing": [one for one in entries if one.link.point.ratio is not None and one.link.point.ratio < 1],
-        "all_gain": bool(entries) and all((one.link.point.ratio or 0) > 1 + EVEN_WITHIN for one in entries),
+        "losing": [one for one in entries if one.link.point.value and noise.side(one.link.point.value) < 0],
+        "gaining": [one for one in entries if one.link.point.value and noise.side(one.link.point.value) > 0],
         "order": order(found),
         "mixed": [one for one in entries if one.link.mixed],
         "stirred": [one for one in entries if one.link.stirred],

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from collector.analysis.kv_cache import OF_DTYPE, ROOM_BELOW_PERCENT, Effect, effects, plain, refused, without_ratio
 from collector.analysis.mixed import MIXED_FROM_PERCENT
-from collector.analysis.noise import noise_of
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE
 from collector.analysis.speculation import verdict
 from collector.analysis.study import Study
@@ -46,16 +46,17 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     """Return the comparisons of dtypes alone, the others, and the starts that failed."""
     found = effects(study)
     shown = plain(found)
-    main = _entries(shown)
-    others = _entries([one for one in found if one not in shown], first=len(main))
+    noise = noise_of(study)
+    main = _entries(shown, noise)
+    others = _entries([one for one in found if one not in shown], noise, first=len(main))
     failed = refused(study)
     gains = [one for one in main if one.outcome in ("gain", "no_loss")]
     return {
         "main": main,
-        "noise": noise_of(study),
+        "noise": noise,
         "others": others,
         "gaining": gains,
-        "uniform": main[0].outcome if len({one.outcome for one in main}) == 1 else None,
+        "uniform": _uniform({one.outcome for one in main}),
         "grows": bool(main) and all(one.effect.trend == "grows" for one in main),
         "dtypes": list(dict.fromkeys(one.dtype for one in main)),
         "backends": [one for one in main if one.effect.backends_differ],
@@ -77,14 +78,21 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     }
 
 
-def _entries(found: Sequence[Effect], first: int = 0) -> list[Entry]:
+def _entries(found: Sequence[Effect], noise: Noise, first: int = 0) -> list[Entry]:
     """A line has the same code in chart and table; the dtype is told apart from the label."""
     names = pair_labels([one.pair for one in found], left_out=("kv_cache_dtype",))
-    told = ((one, label, verdict(one.pair)) for one, label in zip(found, names, strict=True))
+    told = ((one, label, verdict(one.pair, noise)) for one, label in zip(found, names, strict=True))
     return [
         Entry(code=code(first + place), label=label, effect=one, outcome=judged.outcome if judged else "even")
         for place, (one, label, judged) in enumerate(told)
     ]
+
+
+def _uniform(outcomes: set[str]) -> str | None:
+    """Return what all of them do, as closely as one outcome says it."""
+    wider = ({"gain", "no_loss"}, "no_loss"), ({"loss", "no_gain"}, "no_gain")
+    alike = (said for members, said in wider if outcomes <= members)
+    return next(iter(outcomes)) if len(outcomes) == 1 else next(alike, None) if outcomes else None
 
 
 def _doubtful(entries: Sequence[Entry]) -> list[Entry]:
@@ -151,7 +159,7 @@ def _points(effect: Effect) -> tuple[Point, ...]:
 
 def _title(words: Words, entries: Sequence[Entry], dtypes: Markup) -> Markup:
     outcomes = {one.outcome for one in entries}
-    if outcomes == {"gain"} and all(one.effect.trend == "grows" for one in entries):
+    if outcomes <= {"gain", "no_loss"} and all(one.effect.trend == "grows" for one in entries):
         return words.t(
             "{dtypes} KV의 이득은 동시 요청이 많을수록 커집니다",
             "The gain of {dtypes} KV grows with concurrency",

@@ -40,7 +40,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "smallest_label": _label(study, smallest) if smallest else None,
         "left": left,
         "brackets": (brackets := _brackets(left.brackets)),
-        "named": sum(len(ways) for _, ways in brackets) <= NAMED_BRACKETS,
+        "named": sum(len(ways) for *_, ways in brackets) <= NAMED_BRACKETS,
         "conditions": conditions(study, words),
         "proposed": [
             (pair_label(one), reason(one, words), minutes(one, words))
@@ -59,10 +59,12 @@ def _label(study: Study, smallest: Smallest) -> Label:
 PRINTED = ("configurations_started", "configurations_failed", "measurement_rows")
 
 
-def _brackets(found: tuple[Unmeasured, ...]) -> list[tuple[tuple[int, ...], list[Label]]]:
-    """Put the ways together that the same concurrencies would tighten."""
+def _brackets(found: tuple[Unmeasured, ...]) -> list[tuple[bool, tuple[int, ...], list[Label]]]:
+    """Put the ways together that the same concurrencies would tighten: measured at all, or (true) once more."""
     named = labels([one.pair for one in found])
-    grouped: dict[tuple[int, ...], list[Label]] = {}
+    grouped: dict[tuple[bool, tuple[int, ...]], list[Label]] = {}
     for one, label in zip(found, named, strict=True):
-        grouped.setdefault((one.bracket.low, one.bracket.high), []).append(label)
-    return sorted(grouped.items())
+        for again, places in ((False, (one.bracket.low, one.bracket.high) * bool(one.between)), (True, one.again)):
+            if places:
+                grouped.setdefault((again, places), []).append(label)
+    return [(again, places, own) for (again, places), own in sorted(grouped.items(), key=lambda item: item[0])]

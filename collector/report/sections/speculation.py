@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.analysis.brackets import Bracket
+from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import RatioPoint
-from collector.analysis.noise import noise_of
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import SPECULATION, Reason
 from collector.analysis.panels import Panel, panels
 from collector.analysis.speculation import EVEN_WITHIN, verdict
@@ -69,7 +69,7 @@ class Curve:
 
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
-    rows = {row.row_id: row for row in study.rows}
+    rows, noise = {row.row_id: row for row in study.rows}, noise_of(study)
     found = panels(study.pairs(SPECULATION))
     ratios = [point.high or point.ratio for panel in found for pair in panel.pairs for point in pair.measured]
     top = max((one for one in ratios if one is not None), default=1.0)
@@ -77,7 +77,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     uncompared: list[CodedPair] = []
     first = 0
     for number, panel in enumerate(found, 1):
-        lines = coded(panel, first)
+        lines = coded(panel, first, noise)
         first += len(lines)
         drawn = ratio_chart(f"ratio-{number}", lines, rows, words, top)
         if drawn:
@@ -89,24 +89,29 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     return {
         "panels": views,
         "uncompared": _alike(uncompared),
-        "noise": noise_of(study),
+        "noise": noise,
         "why": one_reason,
         "outcome": lambda name: outcome(name, words),
         "falling": _falling(study, main),
-        "rising": _together(rising := _rising(study, main)),
+        "rising": _together(rising := _rising(study, main, noise)),
         "outrun": bool(rising) and all(one.other and one.other.change.value > one.step.change.value for one in rising),
         "number": shown_number(study, words),
         "series": len({line.pair["series"] for line in main}) > 1,
     }
 
 
-def coded(panel: Panel, first: int) -> tuple[CodedPair, ...]:
+def coded(panel: Panel, first: int, noise: Noise) -> tuple[CodedPair, ...]:
     """Give each pair of a panel its code, running on over the page, and its look, starting anew in each chart."""
     pairs = [*ordered(panel.measured), *ordered(pair for pair in panel.pairs if not pair.measured)]
     above = [name for name, _ in panel.setting]
     return tuple(
         CodedPair(
-            code=chart.code(first + index), style=chart.style(index), label=label, pair=pair, verdict=verdict(pair)
+            code=chart.code(first + index),
+            style=chart.style(index),
+            label=label,
+            pair=pair,
+            verdict=verdict(pair, noise),
+            brackets=brackets(pair, noise),
         )
         for index, (pair, label) in enumerate(zip(pairs, labels(pairs, above), strict=True))
     )
@@ -171,13 +176,13 @@ def _falling(study: Study, lines: Sequence[CodedPair]) -> list[Curve]:
     return list(found.values())[:MOST_STEPS]
 
 
-def _rising(study: Study, lines: Sequence[CodedPair]) -> list[Curve]:
+def _rising(study: Study, lines: Sequence[CodedPair], noise: Noise) -> list[Curve]:
     """Return the lines that lose at the end though their side with speculation still rises."""
     found = []
     for line in lines:
         step, other = last_step(study, line.pair, "on"), last_step(study, line.pair, "off")
         end = line.pair.measured[-1] if line.pair.measured else None
-        losing = end and end.ratio is not None and end.ratio < 1 - EVEN_WITHIN
+        losing = end and end.value and noise.side(end.value) < 0
         if step and losing and step.change.value > 100 * EVEN_WITHIN:
             same = other if other and (other.low, other.high) == (step.low, step.high) else None
             found.append(Curve(line=line, step=step, other=same))

@@ -12,13 +12,16 @@ ORDER = ("gain", "no_loss", "even", "falls", "mixed", "rises", "no_gain", "loss"
 _LONG = {
     "gain": ("비교한 모든 동시 요청 수에서 이득", "a gain at every concurrency compared"),
     "no_loss": (
-        "비교한 모든 동시 요청 수에서 이득이거나 차이 없음",
-        "a gain or no difference at every concurrency compared",
+        "비교한 모든 동시 요청 수에서 이득이거나 오차를 넘는 차이 없음",
+        "a gain, or no difference beyond noise, at every concurrency compared",
     ),
-    "even": ("비교한 모든 동시 요청 수에서 차이 없음", "no difference at any concurrency compared"),
+    "even": (
+        "비교한 모든 동시 요청 수에서 오차를 넘는 차이 없음",
+        "no difference beyond noise at any concurrency compared",
+    ),
     "no_gain": (
-        "비교한 모든 동시 요청 수에서 손해이거나 차이 없음",
-        "a loss or no difference at every concurrency compared",
+        "비교한 모든 동시 요청 수에서 손해이거나 오차를 넘는 차이 없음",
+        "a loss, or no difference beyond noise, at every concurrency compared",
     ),
     "loss": ("비교한 모든 동시 요청 수에서 손해", "a loss at every concurrency compared"),
     "falls": ("동시 요청이 늘면 이득에서 손해로 바뀜", "a gain that turns into a loss as concurrency grows"),

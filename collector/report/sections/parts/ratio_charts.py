@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.analysis.brackets import Bracket, brackets
+from collector.analysis.brackets import Bracket
 from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.doubtful import doubtful_ratio, doubtful_throughput
 from collector.analysis.pairing import OFF, SPECULATION, Side
@@ -34,10 +34,7 @@ class CodedPair:
     label: Label
     pair: Pair
     verdict: Verdict | None
-
-    @property
-    def brackets(self) -> tuple[Bracket, ...]:
-        return brackets(self.pair)
+    brackets: tuple[Bracket, ...]
 
 
 def ratio_chart(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collector.analysis.hypotheses import Judged
+from collector.analysis.noise import Noise
 from collector.analysis.quantity import Quantity
 from collector.analysis.step_time import Case, Part, decode_bracket
 from collector.core.units import DISPLAYED
@@ -50,8 +51,11 @@ class CaseLines:
         return part is not None and part.tokens is not None and part.tokens.value <= NO_YIELD
 
 
-def step_chart(found: Sequence[CaseLines], words: Words) -> Chart | None:
-    """Return both ratios by concurrency: where the step time lies above, a request decodes slower."""
+def step_chart(found: Sequence[CaseLines], decode: Noise, words: Words) -> Chart | None:
+    """Return both ratios by concurrency: where the step time lies above, a request decodes slower.
+
+    `decode` is the noise of decode rates.
+    """
     if not found:
         return None
     main = found[0]
@@ -72,7 +76,7 @@ def step_chart(found: Sequence[CaseLines], words: Words) -> Chart | None:
         provenance=str(main.case.pair["provenance"]),
         alt=" ".join(_sentence(line, words) for line in lines),
         columns=("concurrency", "ratio"),
-        gaps=_gaps(main, words),
+        gaps=_gaps(main, decode, words),
     )
 
 
@@ -149,10 +153,10 @@ def _stages(found: Sequence[CaseLines]) -> tuple[float, ...]:
     return tuple(sorted({float(part.concurrency) for one in found for part in one.case.parts}))
 
 
-def _gaps(main: CaseLines, words: Words) -> tuple[Gap, ...]:
+def _gaps(main: CaseLines, decode: Noise, words: Words) -> tuple[Gap, ...]:
     """Return where the lines of the main pair cross unmeasured; of more pairs the hatches would cover the chart."""
-    bracket = decode_bracket(main.case)
-    if bracket is None:
+    bracket = decode_bracket(main.case, decode)
+    if bracket is None or bracket[1] - bracket[0] == 1:
         return ()
     text = str(words.t("측정 없음", "not measured"))
     return (Gap(low=bracket[0], high=bracket[1], text=text, codes=(code(0), code(1))),)
