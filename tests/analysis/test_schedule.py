@@ -79,3 +79,15 @@ def test_a_measured_schedule_is_no_reason_to_suggest_another_and_no_pure_pair() 
     rows = pair_of(TURNING)
     scheduled = arm({1: 88.0, 32: 1500.0}, **_mtp(4, [[1, 6, 4], [7, 32, 0]]))
     assert len(suggestions(study_of(*rows, *scheduled))) == 1
+
+
+def test_cuda_graph_modes_are_told_where_the_columns_state_two() -> None:
+    def lowered(off: str | None, on: str | None) -> tuple[str, str] | None:
+        base = arm({1: 50.0, 8: 300.0}, cudagraph_mode=off)
+        rows = arm({1: 60.0, 8: 290.0}, cudagraph_mode=on, **_mtp(4, [[1, 4, 4], [5, 8, 0]]))
+        (found,) = measured(study_of(*base, *rows))
+        return found.lowered
+
+    assert lowered("FULL_AND_PIECEWISE", "PIECEWISE") == ("FULL_AND_PIECEWISE", "PIECEWISE")
+    assert lowered("PIECEWISE", "PIECEWISE") is None
+    assert lowered(None, "PIECEWISE") is None
