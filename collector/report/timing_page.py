@@ -7,7 +7,7 @@ from jinja2 import Environment
 from collector.analysis.curves import OF_A_LOAD
 from collector.analysis.mixed import MIXED_FROM_PERCENT
 from collector.analysis.pairing import key
-from collector.analysis.parts import PERCENTILES, ends_of, link_parts, waits
+from collector.analysis.parts import TIMES, ends_of, link_parts, waits
 from collector.analysis.study import Study
 from collector.report.naming import row_labels
 from collector.report.prompt_words import prompt_word
@@ -32,6 +32,6 @@ def timing_page(study: Study, words: Words, environment: Environment) -> str:
         predicted=any(one.predicted for one in pairs),
         again=any(one.preempted for one in pairs),
         prompt=lambda name: prompt_word(words, name),
-        PERCENTILES=PERCENTILES,
+        TIMES=TIMES,
         MIXED_FROM_PERCENT=MIXED_FROM_PERCENT,
     )
