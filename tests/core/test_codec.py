@@ -202,7 +202,7 @@ def test_a_version_that_is_no_number_is_refused(version: str) -> None:
 
 def test_an_older_version_is_read_through_its_named_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the next version will do it: the old name of a column, and a column that was not there yet."""
-    now = codec.SCHEMA_VERSION
+    now = SCHEMA_VERSION
     old = to_csv(Position, [some(Position)]).replace("accepted_tokens", "accepted")
 
     def rename(line: dict[str, str]) -> dict[str, str]:
