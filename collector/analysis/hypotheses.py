@@ -86,6 +86,7 @@ class Judgement:
     outcome: Outcome
     rule: str | None
     missing: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # facts that would have been looked at before it decided, had they been there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,12 +214,12 @@ def judged(case: Case) -> list[Judged]:
 
 def judgement(hypothesis: Name, facts: Facts) -> Judgement:
     """Apply the rules of a hypothesis: the first that can be tested and holds decides."""
-    missing: dict[str, None] = {}
+    missing, absent = dict[str, None](), dict[str, None]()
     for rule in RULES[hypothesis]:
         lacking = [name for name in rule.needs if getattr(facts, name) is None]
-        missing |= {} if rule.extra else dict.fromkeys(lacking)
+        (absent if rule.extra else missing).update(dict.fromkeys(lacking))
         if not lacking and rule.holds(facts):
-            return Judgement(hypothesis=hypothesis, outcome=rule.outcome, rule=rule.name)
+            return Judgement(hypothesis=hypothesis, outcome=rule.outcome, rule=rule.name, absent=tuple(absent))
     return Judgement(hypothesis=hypothesis, outcome="undecided", rule=None, missing=tuple(missing))
 
 
