@@ -28,7 +28,7 @@ def found(study: Study) -> list[Apart]:
 
 
 def test_every_ratio_is_taken_apart_also_those_that_gain(study: Study, found: list[Apart]) -> None:
-    """By the rows themselves: each that speculates on the prompt that off was measured with is on one side of a part."""
+    """By the rows themselves: each that speculates on the prompt that off was measured with is in a part."""
     shown = {name for _, cells in found for cell in cells for name in cell.part.ids}
     speculating = {row.row_id for row in study.rows if row.speculation != "off" and row.prompt_set == "synthetic"}
     assert speculating <= shown
@@ -71,8 +71,7 @@ def test_a_verdict_names_what_was_not_recorded(found: list[Apart]) -> None:
 
 
 def test_what_was_recorded_is_not_named_as_missing() -> None:
-    known = {"gpu_utilisation_mean": 0.95, "power_mean_w": 500.0}
-    rows = [replace(row, **known) for row in pair_of({1: 1.8, 8: 0.6})]
+    rows = [replace(row, gpu_utilisation_mean=0.95, power_mean_w=500.0) for row in pair_of({1: 1.8, 8: 0.6})]
     ((_, (_, last)),) = taken_apart(study_of(*rows))
     assert last.judged is not None
     assert not {"utilisation_on", "power_on", "power_off"} & set(last.judged.contention.absent)
