@@ -37,8 +37,8 @@ IDLE_BELOW_PERCENT = 50
 #: that the host backs).
 POWER_LOW_BELOW = 0.8
 
-#: Positions that the engine verified in one of its steps, on the mean: as counted, not at most. Drafts, and the position
-#: at which each request stands in each of its steps, drafted or not.
+#: Positions that the engine verified in one of its steps, on the mean: as counted, not at most. Drafts, and the one at
+#: which each request stands in each of its steps, drafted or not.
 VERIFIED = "(draft_tokens+(generation_tokens-requests_done)/tokens_per_step)/decode_steps"
 #: Tokens that the requests of a full batch hold at their end.
 DEMAND = "concurrency*(prompt_tokens_mean+output_tokens)"
