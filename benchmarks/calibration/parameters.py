@@ -30,7 +30,7 @@ PARAMETERS = (
     Parameter("step_host_s", 1e-5, 8e-3, 1e-3, "s", "host time of a step that the GPU waits for"),
     Parameter("request_host_s", 0, 6e-4, 5e-5, "s", "the same per request in the step"),
     Parameter("pass_host_s", 0, 3e-3, 2e-4, "s", "the same per pass of a drafter"),
-    Parameter("piecewise_host_s", 0, 6e-3, 2e-3, "s", "more per step under speculation with fp8 KV: no full graphs"),
+    Parameter("piecewise_host_s", 0, 6e-3, 2e-3, "s", "more per step under speculation with fp8 KV, cause not known"),
     Parameter("overlap_norm", 1, 6, 2, "p", "norm that joins memory and compute time; 1 adds, infinity overlaps"),
     Parameter("link_on_efficiency", 0.3, 0.9, 0.7, PEAK, "NVLink bandwidth reached by a collective"),
     Parameter("link_on_latency_s", 4e-6, 3e-5, 1e-5, "s", "of one collective over NVLink"),

@@ -37,8 +37,9 @@ IDLE_BELOW_PERCENT = 50
 #: that the host backs).
 POWER_LOW_BELOW = 0.8
 
-#: Positions that the engine verified in one of its steps, on the mean: as counted, not at most.
-VERIFIED = "(draft_tokens+drafts)/decode_steps"
+#: Positions that the engine verified in one of its steps, on the mean: as counted, not at most. Drafts, and the one at
+#: which each request stands in each of its steps, drafted or not.
+VERIFIED = "(draft_tokens+(generation_tokens-requests_done)/tokens_per_step)/decode_steps"
 #: Tokens that the requests of a full batch hold at their end.
 DEMAND = "concurrency*(prompt_tokens_mean+output_tokens)"
 
@@ -86,6 +87,7 @@ class Judgement:
     outcome: Outcome
     rule: str | None
     missing: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()  # facts that would have been looked at before it decided, had they been there
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,12 +215,12 @@ def judged(case: Case) -> list[Judged]:
 
 def judgement(hypothesis: Name, facts: Facts) -> Judgement:
     """Apply the rules of a hypothesis: the first that can be tested and holds decides."""
-    missing: dict[str, None] = {}
+    missing, absent = dict[str, None](), dict[str, None]()
     for rule in RULES[hypothesis]:
         lacking = [name for name in rule.needs if getattr(facts, name) is None]
-        missing |= {} if rule.extra else dict.fromkeys(lacking)
+        (absent if rule.extra else missing).update(dict.fromkeys(lacking))
         if not lacking and rule.holds(facts):
-            return Judgement(hypothesis=hypothesis, outcome=rule.outcome, rule=rule.name)
+            return Judgement(hypothesis=hypothesis, outcome=rule.outcome, rule=rule.name, absent=tuple(absent))
     return Judgement(hypothesis=hypothesis, outcome="undecided", rule=None, missing=tuple(missing))
 
 

@@ -25,8 +25,9 @@ from collector.core.rows import Row
 from collector.core.speculative import is_plain
 from collector.core.step import StepLoad
 
-PERCENTILES = ("ttft_p50_s", "ttft_p95_s", "tpot_p50_s", "tpot_p95_s")
-MEANS = ("ttft_mean_s", "queue_mean_s", "prefill_mean_s", "tpot_mean_s")
+#: What a request waits for, in the order in which it does.
+TIMES = ("queue", "prefill", "ttft", "tpot")
+SHARES = ("p50", "p95")
 
 #: Request steps after the first token, each of which verifies the position it stands at.
 STEPS = "(generation_tokens-requests_done)/tokens_per_step"
@@ -38,11 +39,11 @@ PREDICTED: By = "predicted"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waits:
-    """One stage: the means, and of each percentile its value inside the bucket that holds it. By column."""
+    """One stage, by what is waited for: the mean, and of each percentile its value inside the bucket that holds it."""
 
     stage: Stage
     means: Mapping[str, Quantity | None]
-    percentiles: Mapping[str, tuple[Quantity | None, Bucket | None]]
+    percentiles: Mapping[str, Mapping[str, tuple[Quantity | None, Bucket | None]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,9 +74,13 @@ def waits(study: Study) -> list[tuple[Curve, tuple[Waits, ...]]]:
 def _waits(stage: Stage) -> Waits:
     return Waits(
         stage=stage,
-        means={name: mean_of(stage.rows, name) for name in MEANS},
-        percentiles={name: (mean_of(stage.rows, name), bucket_of(stage.rows, name)) for name in PERCENTILES},
+        means={name: mean_of(stage.rows, f"{name}_mean_s") for name in TIMES},
+        percentiles={name: {share: _percentile(stage, f"{name}_{share}_s") for share in SHARES} for name in TIMES},
     )
+
+
+def _percentile(stage: Stage, column: str) -> tuple[Quantity | None, Bucket | None]:
+    return mean_of(stage.rows, column), bucket_of(stage.rows, column)
 
 
 def link_parts(study: Study) -> list[LinkParts]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from collector.analysis.left_open import EMULATED
 from collector.analysis.quantity import By, Quantity
 from collector.analysis.step_time import Part
 from collector.core.hardware import configured
@@ -17,6 +18,10 @@ from collector.core.roofline import StepBreakdown
 from collector.core.rows import Row
 from collector.core.speculative import is_plain
 from collector.core.step import StepLoad
+
+#: Why there is no prediction: nobody fitted the hardware that was measured, the profile knows no dimensions for this
+#: configuration, k changes from step to step, or by the roofline speculation adds nothing to a step.
+WhyNot = Literal["measured", "unknown", "varies", "nothing_added"]
 
 #: A whole step in seconds; of what speculation adds to it, the share of verifying and that of the drafter.
 STEP: By = "predicted"
@@ -52,10 +57,21 @@ def predicted(part: Part, profile: Mapping[str, Any] | None) -> Predicted | None
     )
 
 
+def why_not(part: Part, profile: Mapping[str, Any] | None) -> WhyNot:
+    """Return why a part has no prediction."""
+    rows = (*part.rows_on[:1], *part.rows_off[:1])
+    if any(row.provenance != EMULATED for row in rows):
+        return "measured"
+    if not all(is_plain(row.speculative_config) for row in rows):
+        return "varies"
+    known = profile is not None and len(rows) == 2 and all(breakdown(row, profile) for row in rows)
+    return "nothing_added" if known else "unknown"
+
+
 def breakdown(row: Row, profile: Mapping[str, Any]) -> StepBreakdown | None:
     """Return the seconds of one decode step of a row's full batch, by what they are spent on."""
     dimensions = profile.get("models", {}).get(row.model, {}).get("dimensions")
-    known = row.provenance == "emulated" and row.prompt_tokens_mean is not None and is_plain(row.speculative_config)
+    known = row.provenance == EMULATED and row.prompt_tokens_mean is not None and is_plain(row.speculative_config)
     if not dimensions or not known or "hardware" not in profile:
         return None
     try:

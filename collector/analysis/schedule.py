@@ -76,6 +76,7 @@ class Measured:
     pure: Pair | None
     ranges: Ranges
     stages: tuple[At, ...]
+    lowered: tuple[str, str] | None  # CUDA-graph modes without and with the schedule; None: the same, or not known
 
     @property
     def worst(self) -> Quantity | None:
@@ -211,7 +212,17 @@ def _measured(pair: Pair, pure: Pair | None, rows: Mapping[str, Row]) -> Measure
                     over_on=ratio_of(scheduled, on, THROUGHPUT),
                 )
             )
-    return Measured(pair=pair, pure=pure, ranges=ranges, stages=tuple(stages))
+    return Measured(pair=pair, pure=pure, ranges=ranges, stages=tuple(stages), lowered=_lowered(pair, rows))
+
+
+def _lowered(pair: Pair, rows: Mapping[str, Row]) -> tuple[str, str] | None:
+    """Return the modes of both sides where each states a single one, and they differ."""
+    off = {rows[one].cudagraph_mode for point in pair.points for one in point.row_ids_off}
+    on = {rows[one].cudagraph_mode for point in pair.points for one in point.row_ids_on}
+    if len(off) != 1 or len(on) != 1 or off == on:
+        return None
+    before, after = off.pop(), on.pop()
+    return (before, after) if before and after else None
 
 
 def _same_stage(one: Any, other: Any) -> bool:

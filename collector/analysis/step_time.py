@@ -16,7 +16,7 @@ exactly. What max_tokens cuts off is in none of the generated tokens, so it is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum, log
@@ -139,7 +139,7 @@ def cases_of(rows: Iterable[Row], failures: Iterable[Failure] = (), noise: Noise
     """Return the cases among rows. `noise`: what judges their ratios; without it their means do."""
     known = {row.row_id: row for row in rows}
     pairs = [one for one in compared(SPECULATION, known.values(), failures) if is_pure(one)]  # k in every step
-    return cases(pairs, lambda _, point: _part(point, known), noise)
+    return cases(pairs, lambda _, point: part_of(point, known), noise)
 
 
 def leading(found: Iterable[Case]) -> list[Case]:
@@ -157,15 +157,22 @@ def leading(found: Iterable[Case]) -> list[Case]:
 def moved(case: Case) -> str | None:
     """Return the factor that moved the ratio most between the lowest concurrency and the telling one: its Part's name.
 
-    Factors multiply, so their logarithms add up to the ratio's: the largest of them, in the ratio's own direction,
-    moved it. None where fewer than two concurrencies can be taken apart, or nothing moved.
+    None where fewer than two concurrencies can be taken apart, or nothing moved.
     """
     parts = [part for part in case.parts if part.complete]
-    last = case.telling
-    if not parts or last is None or not last.complete or parts[0] is last:
+    return moved_between(parts[0], case.telling) if parts and case.telling else None
+
+
+def moved_between(first: Part, last: Part) -> str | None:
+    """Return the factor that moved the ratio most from one concurrency to another.
+
+    Factors multiply, so their logarithms add up to the ratio's: the largest of them, in the ratio's own direction,
+    moved it. None where one of the two cannot be taken apart, they are the same, or nothing moved.
+    """
+    if not first.complete or not last.complete or first is last:
         return None
-    by = {"tokens": _moved(parts[0].tokens, last.tokens), "rest": _moved(parts[0].rest, last.rest)}
-    by["step"] = -_moved(parts[0].step, last.step)
+    by = {"tokens": _moved(first.tokens, last.tokens), "rest": _moved(first.rest, last.rest)}
+    by["step"] = -_moved(first.step, last.step)
     total = fsum(by.values())
     name = max(by, key=lambda one: by[one] if total > 0 else -by[one])
     return name if total and by[name] else None
@@ -191,7 +198,7 @@ def _severity(case: Case) -> tuple[int, bool, float, float]:
     return 0 if case.turns else 1, not case.known, worst, -best
 
 
-def _part(point: RatioPoint, rows: dict[str, Row]) -> Part:
+def part_of(point: RatioPoint, rows: Mapping[str, Row]) -> Part:
     """Take a point apart over the rows that have all it takes, so that the factors multiply exactly."""
     if point.ratio is None:
         return Part(point=point, on=Arm(), off=Arm())

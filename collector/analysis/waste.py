@@ -1,4 +1,4 @@
-"""What a drafter makes the target verify in vain."""
+"""What a drafter costs besides its time: weights on each card, positions to verify, and those verified in vain."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from collector.analysis.drafters import Drafter, in_order, is_of
 from collector.analysis.formula import formula_of, printed_formula
+from collector.analysis.pairing import SPECULATING, SPECULATION
 from collector.analysis.published import GENERAL
-from collector.analysis.quantity import Quantity
+from collector.analysis.quantity import Quantity, difference_of, usable
+from collector.analysis.step_time import POSITIONS as WIDTH
 from collector.analysis.study import Study
 
 #: Share of the drafted tokens that were not accepted.
@@ -40,4 +42,27 @@ def waste_of(study: Study, drafter: Drafter) -> Waste | None:
             share, per_token = printed_formula(figures, PRINTED_WASTE), printed_formula(figures, PRINTED_POSITIONS)
         if share:
             return Waste(prompts=prompts, share=share, per_token=per_token)
+    return None
+
+
+def width_of(study: Study, drafter: Drafter) -> Quantity | None:
+    """Return the positions that the target verifies for a request in a step, at most: k + 1."""
+    if study.is_published:
+        return printed_formula([one for one in study.figures if one.figure_id in drafter.ids[:1]], WIDTH)
+    return formula_of(drafter.rows[:1], WIDTH)
+
+
+def loaded_of(study: Study, drafter: Drafter) -> Quantity | None:
+    """Return the drafter's weights on each card, GiB: what the engine loaded with it less what it loaded without.
+
+    One row of each side says it: what is loaded does not depend on the load. None where the logs do not.
+    """
+    rows = {row.row_id: row for row in study.rows}
+    for pair in study.pairs(SPECULATION):
+        if all(pair.get(name) == drafter[name] for name in ("model", *SPECULATING)):
+            for point in pair.measured:
+                sides = ([rows[one] for one in ids if one in rows] for ids in (point.row_ids_on, point.row_ids_off))
+                on, off = (usable(side, "model_load_gib")[:1] for side in sides)
+                if found := difference_of(on, off, "model_load_gib"):
+                    return found
     return None

@@ -51,6 +51,13 @@ ADDED_IN_2 = (
     "model_commit",
     "drafter_commit",
 )
+#: Columns of rows.csv that version 3 brought: percentiles of two more histograms.
+ADDED_IN_3 = tuple(
+    f"{metric}_{share}{end}_s"
+    for metric in ("queue", "prefill")
+    for share in ("p50", "p95")
+    for end in ("", "_low", "_high")
+)
 #: Phases of failures.csv that have another name since.
 _PHASES_RENAMED_IN_2 = {"load": "weights", "kv_cache": "kv_alloc"}
 _CHECKS_ADDED_IN_2 = ("gpu_lost", "throttled", "link_width_changed", "foreign_gpu_process")
@@ -70,8 +77,13 @@ def _to_2(values: dict[str, str]) -> dict[str, str]:
     return values | dict.fromkeys(ADDED_IN_2, "") | {"checks_not_run": not_run}
 
 
+def _to_3(values: dict[str, str]) -> dict[str, str]:
+    """Leave the new columns of a row empty."""
+    return values | dict.fromkeys(ADDED_IN_3, "") if "window_s" in values else values
+
+
 #: Steps that turn a line of an older version into one of the next.
-UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {1: _to_2}
+UPGRADES: dict[int, Callable[[dict[str, str]], dict[str, str]]] = {1: _to_2, 2: _to_3}
 
 
 def column_types(record: type[Any]) -> dict[str, tuple[type, bool]]:

@@ -61,7 +61,11 @@ class StageResult:
     ttft_p50: Percentile
     ttft_p95: Percentile
     queue_mean_s: float | None
+    queue_p50: Percentile
+    queue_p95: Percentile
     prefill_mean_s: float | None
+    prefill_p50: Percentile
+    prefill_p95: Percentile
     tpot_mean_s: float | None
     tpot_p50: Percentile
     tpot_p95: Percentile
@@ -128,7 +132,11 @@ def stage_result(window: Window, d: Deltas, *, lane_s: float | None) -> StageRes
         ttft_p50=percentile(d.histograms["ttft"], P50),
         ttft_p95=percentile(d.histograms["ttft"], P95),
         queue_mean_s=_mean(d.histograms["queue"]),
+        queue_p50=percentile(d.histograms["queue"], P50),
+        queue_p95=percentile(d.histograms["queue"], P95),
         prefill_mean_s=_mean(d.histograms["prefill"]),
+        prefill_p50=percentile(d.histograms["prefill"], P50),
+        prefill_p95=percentile(d.histograms["prefill"], P95),
         tpot_mean_s=tpot_mean,
         tpot_p50=percentile(d.histograms["tpot"], P50),
         tpot_p95=percentile(d.histograms["tpot"], P95),

@@ -157,7 +157,7 @@ def _client_columns(window: Window) -> dict[str, Any]:
     }
 
 
-_PERCENTILES = ("ttft_p50", "ttft_p95", "tpot_p50", "tpot_p95")
+_PERCENTILES = tuple(f"{of}_{share}" for of in ("ttft", "queue", "prefill", "tpot") for share in ("p50", "p95"))
 
 
 def _result_columns(result: StageResult) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Efficiencies:
     step_host_s: float  # host time of a step that the GPU waits for
     request_host_s: float  # the same per request in the step
     pass_host_s: float  # the same per pass of a drafter
-    piecewise_host_s: float  # more per step, where speculation with fp8 KV costs the full CUDA graphs
+    piecewise_host_s: float  # more per step of speculation with fp8 KV, cause not known; a schedule is given it, too
     overlap_norm: float  # p of the norm that joins memory and compute time; 1 adds them, infinity overlaps all
 
     def __post_init__(self) -> None:
@@ -186,7 +186,8 @@ def step_model(  # noqa: PLR0913 - what a step's time depends on
 ) -> StepModel:
     """Return the step times of one configuration. Raises KeyError for an unknown KV dtype or backend.
 
-    `scheduled`: k follows the batch size, which in vLLM costs the full CUDA graphs as well.
+    `scheduled`: k follows the batch size, which in vLLM costs the full CUDA graphs. What that takes nobody has
+    published; it is given the time by which speculation with fp8 KV was fitted to be slower.
     """
     e, on = efficiencies, _Resources(gpu, link, efficiencies, tensor_parallel)
     gather = on.collectives(1, model.vocabulary * BF16_BYTES / tensor_parallel)

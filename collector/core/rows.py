@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 #: Goes up with any change of a column; an older file is read through a named upgrade step (codec.UPGRADES).
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 PROVENANCES = ("measured", "emulated", "published")
 
@@ -41,6 +41,8 @@ def _telemetry(unit: str, meaning: str) -> Any:
 TTFT = "vllm:time_to_first_token_seconds"
 ITL = "vllm:inter_token_latency_seconds"
 TPOT = "vllm:request_time_per_output_token_seconds"
+QUEUE = "vllm:request_queue_time_seconds"
+PREFILL = "vllm:request_prefill_time_seconds"
 E2E = "vllm:e2e_request_latency_seconds"
 
 
@@ -151,12 +153,20 @@ class Row:
     ttft_p95_s: float | None = _percentile("ttft", 95, TTFT)
     ttft_p95_low_s: float | None = _bound("lower", "ttft_p95_s")
     ttft_p95_high_s: float | None = _bound("upper", "ttft_p95_s")
-    queue_mean_s: float | None = column(
-        "latency", "s", "waiting before the first schedule", "vllm:request_queue_time_seconds"
-    )
-    prefill_mean_s: float | None = column(
-        "latency", "s", "first schedule to first token", "vllm:request_prefill_time_seconds"
-    )
+    queue_mean_s: float | None = column("latency", "s", "waiting before the first schedule", QUEUE)
+    queue_p50_s: float | None = _percentile("queue time of finished requests", 50, QUEUE)
+    queue_p50_low_s: float | None = _bound("lower", "queue_p50_s")
+    queue_p50_high_s: float | None = _bound("upper", "queue_p50_s")
+    queue_p95_s: float | None = _percentile("queue time of finished requests", 95, QUEUE)
+    queue_p95_low_s: float | None = _bound("lower", "queue_p95_s")
+    queue_p95_high_s: float | None = _bound("upper", "queue_p95_s")
+    prefill_mean_s: float | None = column("latency", "s", "first schedule to first token", PREFILL)
+    prefill_p50_s: float | None = _percentile("prefill time of finished requests", 50, PREFILL)
+    prefill_p50_low_s: float | None = _bound("lower", "prefill_p50_s")
+    prefill_p50_high_s: float | None = _bound("upper", "prefill_p50_s")
+    prefill_p95_s: float | None = _percentile("prefill time of finished requests", 95, PREFILL)
+    prefill_p95_low_s: float | None = _bound("lower", "prefill_p95_s")
+    prefill_p95_high_s: float | None = _bound("upper", "prefill_p95_s")
     tpot_mean_s: float | None = column(
         "latency",
         "s",

@@ -140,6 +140,7 @@ FINDINGS: tuple[Metric, ...] = (
     ),
     Metric(column="joules_per_token", unit="J", better="lower", digits=2, ko="토큰당 에너지", en="Energy per token"),
     Metric(column="kv_cache_tokens", unit="tokens", better="higher", digits=0, ko="KV 용량", en="KV capacity"),
+    Metric(column="drafter_gib", unit="GiB", better=None, digits=2, ko="드래프터 크기", en="Drafter size"),
     Metric(column="waiting_peak", unit="requests", better="lower", digits=0, ko="대기 최고", en="Waiting, peak"),
     Metric(column="prompt_tokens_mean", unit="tokens", better=None, digits=0, ko="프롬프트 길이", en="Prompt length"),
     Metric(column="draft_tokens", unit="tokens", better=None, digits=0, ko="초안 토큰", en="Draft tokens"),

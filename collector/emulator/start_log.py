@@ -9,7 +9,7 @@ from collector.emulator.profile import Profile
 from collector.emulator.setup import Setup
 
 BANNER = EMULATES + " vLLM {version} on {name}; nothing runs on a GPU, figures are computed."
-FULL = "FULL_AND_PIECEWISE"
+FULL, PIECEWISE = "FULL_AND_PIECEWISE", "PIECEWISE"
 #: The exception's frame, by the process that raises: file, line, function, code.
 _FRAMES = {
     "api": "engine/arg_utils.py:1929:create_engine_config:model_config = self.create_model_config()",
@@ -55,7 +55,11 @@ class StartLog:
             f"enforce_eager={s.enforce_eager}, kv_cache_dtype={s.kv_cache_dtype}"
         )
         if not s.enforce_eager:
-            config += f", compilation_config={{'cudagraph_mode': <CUDAGraphMode.{FULL}: (2, 1)>}}"
+            if s.schedule:  # the length of a verification changes from step to step
+                said = f"Overriding cudagraph_mode from {FULL} to {PIECEWISE} for reliability: k varies by batch."
+                self._log.say(API, "vllm.py:865", said, "WARNING")
+            mode = f"{PIECEWISE}: 1" if s.schedule else f"{FULL}: (2, 1)"
+            config += f", compilation_config={{'cudagraph_mode': <CUDAGraphMode.{mode}>}}"
         version = self._profile.engine_version
         self._log.say(CORE, "core.py:121", f"Initializing a V1 LLM engine (v{version}) with config: {config}")
 
@@ -94,9 +98,9 @@ class StartLog:
         size = gib(loaded_bytes(self._model, s))
         said = f"Model loading took {size} GiB memory and {seconds:.6f} seconds"
         self._log.say(self._worker, "gpu_model_runner.py:5406", said)
-        if s.speculates and self.backends[0] == "FLASHINFER" and not s.enforce_eager:
+        if s.speculates and self.backends[0] == "FLASHINFER" and not (s.enforce_eager or s.schedule):
             said = f"CUDAGraphMode.{FULL} is not supported with spec-decode for attention backend FlashInferBackend; "
-            self._log.say(self._worker, "compilation.py:1392", f"{said}setting cudagraph_mode=PIECEWISE", "WARNING")
+            self._log.say(self._worker, "compilation.py:1392", f"{said}setting cudagraph_mode={PIECEWISE}", "WARNING")
 
     def measured(self, plan: KvPlan) -> None:
         """Say what is left for KV, once it is known to be enough."""

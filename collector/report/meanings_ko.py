@@ -139,7 +139,11 @@ ROWS: dict[str, str] = {
     "ttft_p50_s": _percentile("TTFT", 50),
     "ttft_p95_s": _percentile("TTFT", 95),
     "queue_mean_s": "처음 스케줄될 때까지 기다린 시간",
+    "queue_p50_s": _percentile("끝난 요청의 대기 시간", 50),
+    "queue_p95_s": _percentile("끝난 요청의 대기 시간", 95),
     "prefill_mean_s": "처음 스케줄된 뒤 첫 토큰까지 걸린 시간",
+    "prefill_p50_s": _percentile("끝난 요청의 프리필 시간", 50),
+    "prefill_p95_s": _percentile("끝난 요청의 프리필 시간", 95),
     "tpot_mean_s": "첫 토큰 뒤 출력 토큰당 시간: itl_sum / (generation_tokens - ttft_count)",
     "tpot_p50_s": _percentile("끝난 요청의 TPOT", 50),
     "tpot_p95_s": _percentile("끝난 요청의 TPOT", 95),
@@ -186,7 +190,7 @@ ROWS: dict[str, str] = {
     "checks": "통과하지 못한 검사의 이름. 빈칸으로 구분하며, 모두 통과하면 비어 있음",
     "checks_not_run": "이 엔진이나 장비가 시계열을 내놓지 않아 하지 못한 검사",
 }
-for _column in ("ttft_p50_s", "ttft_p95_s", "tpot_p50_s", "tpot_p95_s"):
+for _column in [name for name in ROWS if name.endswith(("_p50_s", "_p95_s"))]:
     ROWS |= _bounds(_column)
 
 FAILURES: dict[str, str] = {

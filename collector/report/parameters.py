@@ -61,8 +61,9 @@ EFFICIENCIES = (
         "pass_host_s", "µs", "드래프터의 포워드마다 더해지는 호스트 시간", "host time for each pass of a drafter",
     ),
     Parameter(
-        "piecewise_host_s", "µs", "fp8 KV로 추측할 때 전체 CUDA 그래프를 쓰지 못해 스텝마다 더 드는 시간",
-        "more for each step where speculation with fp8 KV costs the full CUDA graphs",
+        "piecewise_host_s", "µs",
+        "fp8 KV로 추측할 때 스텝마다 더 드는 시간. 공개 수치에 맞춘 값이고 원인은 모름. 스케줄에도 같은 값을 씀",
+        "more for each step when speculating with fp8 KV: fitted, its cause not known; a schedule is given the same",
     ),
     Parameter(
         "overlap_norm", "", "메모리 시간과 연산 시간을 합치는 p-노름의 p. 1이면 더하고, 클수록 겹친다고 봄",

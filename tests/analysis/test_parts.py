@@ -47,7 +47,7 @@ def test_a_row_with_a_failed_check_has_no_part() -> None:
     assert link_parts(study_of(*rows)) == []
     ((_, (stage,)),) = waits(study_of(*[replace(row, checks="throttled") for row in arm({8: 100.0}, **MTP)]))
     assert set(stage.means.values()) == {None}
-    assert {bucket for _, bucket in stage.percentiles.values()} == {None}
+    assert {bucket for found in stage.percentiles.values() for _, bucket in found.values()} == {None}
 
 
 def test_each_percentile_stands_with_the_bucket_that_holds_it() -> None:
@@ -55,15 +55,28 @@ def test_each_percentile_stands_with_the_bucket_that_holds_it() -> None:
     row = replace(row, tpot_p95_s=0.03, tpot_p95_low_s=0.025, tpot_p95_high_s=0.05, ttft_p50_s=None)
     row = replace(row, ttft_p50_low_s=20.0, ttft_p50_high_s=None)
     ((_, (stage,)),) = waits(study_of(row))
-    value, bucket = stage.percentiles["tpot_p95_s"]
+    value, bucket = stage.percentiles["tpot"]["p95"]
     assert value is not None
     assert bucket is not None
     assert bucket.high is not None
     assert (value.value, bucket.low.value, bucket.high.value) == (0.03, 0.025, 0.05)
-    value, bucket = stage.percentiles["ttft_p50_s"]
+    value, bucket = stage.percentiles["ttft"]["p50"]
     assert value is None
     assert bucket is not None
     assert (bucket.low.value, bucket.high) == (20.0, None)
+
+
+def test_queueing_and_prefill_stand_apart_and_below_what_they_add_up_to() -> None:
+    """By the engine's clocks a request waits, is computed and has its first token: means add up, and no more."""
+    known = 0
+    for _, stages in waits(read_campaign(DATA / "dual-3090")):
+        for stage in stages:
+            queue, prefill, ttft = (stage.means[name] for name in ("queue", "prefill", "ttft"))
+            if queue and prefill and ttft:
+                known += 1
+                assert queue.value + prefill.value <= ttft.value * (1 + 1e-9)
+                assert all(bucket for found in stage.percentiles.values() for _, bucket in found.values())
+    assert known > 50
 
 
 def test_traffic_is_what_positions_times_layers_times_hidden_give_but_for_prompts_computed_again() -> None:

@@ -108,3 +108,15 @@ def test_where_a_schedule_was_measured_no_other_is_suggested() -> None:
     rows = pair_of(TURNING)
     scheduled = arm({1: 88.0, 32: 1500.0}, **_mtp(4, [[1, 6, 4], [7, 32, 0]]))
     assert suggestions(study_of(*rows, *scheduled)) == []
+
+
+def test_cuda_graph_modes_are_told_where_the_columns_state_two() -> None:
+    def lowered(off: str | None, on: str | None) -> tuple[str, str] | None:
+        base = arm({1: 50.0, 8: 300.0}, cudagraph_mode=off)
+        rows = arm({1: 60.0, 8: 290.0}, cudagraph_mode=on, **_mtp(4, [[1, 4, 4], [5, 8, 0]]))
+        (found,) = measured(study_of(*base, *rows))
+        return found.lowered
+
+    assert lowered("FULL_AND_PIECEWISE", "PIECEWISE") == ("FULL_AND_PIECEWISE", "PIECEWISE")
+    assert lowered("PIECEWISE", "PIECEWISE") is None
+    assert lowered(None, "PIECEWISE") is None

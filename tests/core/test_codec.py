@@ -181,16 +181,16 @@ def test_the_columns_of_a_file_may_stand_in_any_order() -> None:
 
 
 def test_a_newer_version_is_refused_before_its_columns() -> None:
-    text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "3").replace("campaign,", "campaign_name,")
+    text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "4").replace("campaign,", "campaign_name,")
     assert told(Row, text) == (
-        "data/c/rows.csv, line 2: schema version 3 is newer than this collector reads (2); "
+        "data/c/rows.csv, line 2: schema version 4 is newer than this collector reads (3); "
         "install the collector that wrote it, or a newer one"
     )
 
 
 def test_an_older_version_that_never_was_is_refused() -> None:
     text = edited(to_csv(Row, [some(Row)]), 2, "schema_version", "0")
-    assert told(Row, text) == "data/c/rows.csv, line 2: schema version 0 is unknown; this collector reads 2"
+    assert told(Row, text) == "data/c/rows.csv, line 2: schema version 0 is unknown; this collector reads 3"
 
 
 @pytest.mark.parametrize("version", ["", "one", "1.0", "-1", "²", "١", "9" * 5000])
@@ -202,19 +202,20 @@ def test_a_version_that_is_no_number_is_refused(version: str) -> None:
 
 def test_an_older_version_is_read_through_its_named_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the next version will do it: the old name of a column, and a column that was not there yet."""
+    now = SCHEMA_VERSION
     old = to_csv(Position, [some(Position)]).replace("accepted_tokens", "accepted")
 
     def rename(line: dict[str, str]) -> dict[str, str]:
         return {{"accepted": "accepted_tokens"}.get(name, name): value for name, value in line.items()}
 
-    monkeypatch.setattr(codec, "SCHEMA_VERSION", 3)
-    monkeypatch.setitem(codec.UPGRADES, 2, rename)
-    assert from_csv(Position, old, "p") == [some(Position, schema_version=3)]
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", now + 1)
+    monkeypatch.setitem(codec.UPGRADES, now, rename)
+    assert from_csv(Position, old, "p") == [some(Position, schema_version=now + 1)]
 
 
 def test_a_row_of_version_1_gets_the_columns_of_version_2_empty() -> None:
     """Its new checks could not run; a failure's phase has its new name."""
-    names = codec.ADDED_IN_2
+    names = (*codec.ADDED_IN_2, *codec.ADDED_IN_3)
     cells = {name: cell for name, cell in cells_of(some(Row)).items() if name not in names} | {"schema_version": "1"}
     old = ",".join(cells) + "\n" + ",".join(cells.values()) + "\n"
     not_run = "word gpu_lost throttled link_width_changed foreign_gpu_process"
@@ -225,6 +226,17 @@ def test_a_row_of_version_1_gets_the_columns_of_version_2_empty() -> None:
     assert from_csv(Position, position, "p") == [some(Position)]
     failure = edited(edited(to_csv(Failure, [some(Failure)]), 2, "schema_version", "1"), 2, "phase", "kv_cache")
     assert from_csv(Failure, failure, "f") == [some(Failure, phase="kv_alloc")]
+
+
+def test_a_row_of_version_2_gets_the_columns_of_version_3_empty_and_loses_nothing() -> None:
+    names = codec.ADDED_IN_3
+    assert len(names) == 12
+    cells = {name: cell for name, cell in cells_of(some(Row)).items() if name not in names} | {"schema_version": "2"}
+    assert from_csv(Row, ",".join(cells) + "\n" + ",".join(cells.values()) + "\n", "r") == [
+        some(Row, **dict.fromkeys(names))
+    ]
+    position = edited(to_csv(Position, [some(Position)]), 2, "schema_version", "2")
+    assert from_csv(Position, position, "p") == [some(Position)]
 
 
 def test_an_unknown_column_is_named_with_the_nearest_known() -> None:

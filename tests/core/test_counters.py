@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import fields, replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -241,8 +241,13 @@ def test_a_preempting_engine_states_its_small_cache() -> None:
 def test_percentiles_lie_in_the_bucket_of_their_rank(recorded: Pair) -> None:
     """By the lines themselves: below the bucket fewer than the rank, with it at least the rank."""
     found = result(recorded)
-    for metric, share, of in (("ttft", 0.5, found.ttft_p50), ("ttft", 0.95, found.ttft_p95)):
-        name = {"ttft": "vllm:time_to_first_token_seconds"}[metric]
+    names = {
+        "ttft": "vllm:time_to_first_token_seconds",
+        "queue": "vllm:request_queue_time_seconds",
+        "prefill": "vllm:request_prefill_time_seconds",
+    }
+    for (metric, name), (end, share) in product(names.items(), {"p50": 0.5, "p95": 0.95}.items()):
+        of = getattr(found, f"{metric}_{end}")
         rank = share * recorded.truth["requests"]
         assert of.low is not None
         assert of.high is not None
@@ -359,6 +364,8 @@ FED = {
 PERCENTILES = {
     "vllm:time_to_first_token_seconds": {"ttft_p50", "ttft_p95"},
     "vllm:request_time_per_output_token_seconds": {"tpot_p50", "tpot_p95"},
+    "vllm:request_queue_time_seconds": {"queue_p50", "queue_p95"},
+    "vllm:request_prefill_time_seconds": {"prefill_p50", "prefill_p95"},
 }
 
 

@@ -106,7 +106,7 @@ def test_without_telemetry_its_columns_are_empty() -> None:
 
 def test_percentiles_stand_with_the_bounds_of_their_buckets() -> None:
     row, _ = row_of(NOSPEC)
-    for name in ("ttft_p50", "ttft_p95", "tpot_p50", "tpot_p95"):
+    for name in (f"{of}_{share}" for of in ("ttft", "queue", "prefill", "tpot") for share in ("p50", "p95")):
         low, value, high = (getattr(row, f"{name}{end}") for end in ("_low_s", "_s", "_high_s"))
         assert low <= value <= high
 

@@ -257,6 +257,27 @@ def test_a_healthy_log_tells_the_facts_and_no_failure() -> None:
     scenario(work)
 
 
+@pytest.mark.parametrize(
+    ("facts", "mode"),
+    [
+        ({"model": "sliding"}, "FULL_AND_PIECEWISE"),
+        ({"model": "sliding", "schedule": ((1, 2, 3), (3, 8, 0))}, "PIECEWISE"),
+        ({"model": "sliding", "kv_cache_dtype": "fp8_e5m2", "schedule": ((1, 8, 0),)}, "PIECEWISE"),
+        ({"model": "sliding", "schedule": ((1, 8, 0),), "enforce_eager": True}, "NONE"),
+    ],
+)
+def test_a_schedule_costs_the_full_cuda_graphs_and_the_log_says_so_once(facts: dict[str, Any], mode: str) -> None:
+    async def work() -> None:
+        async with started(make(facts | {"speculation": "dflash", "num_speculative_tokens": 3})) as engine:
+            text = engine.log.text()
+            assert read_engine_log(text).cudagraph_mode == mode
+            lowered = text.count("Overriding cudagraph_mode from FULL_AND_PIECEWISE to PIECEWISE for reliability")
+            assert lowered == (1 if mode == "PIECEWISE" else 0)
+            assert "setting cudagraph_mode" not in text
+
+    scenario(work)
+
+
 def test_requests_still_running_at_a_stop_fail() -> None:
     async def work() -> None:
         async with client_of(engine := make()) as client:

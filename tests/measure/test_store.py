@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.core.codec import ADDED_IN_2, header_line
+from collector.core.codec import ADDED_IN_2, ADDED_IN_3, header_line
 from collector.core.errors import DataError, UserError
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
@@ -104,14 +104,15 @@ def test_a_new_campaign_has_all_three_tables_with_their_headers(tmp_path: Path) 
 
 def test_a_table_of_version_1_is_written_anew_before_a_line_is_added(measured: Bench, tmp_path: Path) -> None:
     """Lines of two versions under one header would be torn."""
-    old = [{name: cell for name, cell in row.items() if name not in ADDED_IN_2} for row in measured.rows()]
+    added = (*ADDED_IN_2, *ADDED_IN_3)
+    old = [{name: cell for name, cell in row.items() if name not in added} for row in measured.rows()]
     not_run = {"schema_version": "1", "checks_not_run": ""}
     rows = "".join(",".join(map(quoted, line)) + "\n" for line in (old[0], *((one | not_run).values() for one in old)))
     positions = (measured.campaign / "positions.csv").read_text()
-    folder = _copy(measured, tmp_path / "data", rows=rows, positions=positions.replace("\n2,", "\n1,"))
+    folder = _copy(measured, tmp_path / "data", rows=rows, positions=positions.replace("\n3,", "\n1,"))
     with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
         pass
-    new = [row | dict.fromkeys(ADDED_IN_2, "") for row in measured.rows()]  # what an older row did not say stays unsaid
+    new = [row | dict.fromkeys(added, "") for row in measured.rows()]  # what an older row did not say stays unsaid
     assert (folder / "rows.csv").read_text() == "".join(
         ",".join(map(quoted, line)) + "\n" for line in (new[0], *(one.values() for one in new))
     )

@@ -16,6 +16,7 @@ import pytest
 
 from collector.core.codec import line_of
 from collector.core.errors import DataError, UserError
+from collector.core.rows import SCHEMA_VERSION
 from collector.report.build import build_site, campaign_names, read_campaign
 from collector.report.tree import WRITTEN
 from collector.report.words import LANGUAGES
@@ -170,8 +171,13 @@ def damaged(clone: Path, file: str, old: str, new: str) -> None:
     [
         ("rows.csv", ",57.6,", ",fast,", r"rows\.csv, line \d+, column \w+: found 'fast', expected float or empty"),
         ("rows.csv", ",row_id,", ",id_of_row,", r"rows\.csv, line 1: unknown column 'id_of_row'"),
-        ("rows.csv", "\n2,sample-dual,", "\n2,other,", r"rows\.csv, record 1, column campaign: found 'other'"),
-        ("failures.csv", "\n2,", "\n99,", r"failures\.csv, line 2: schema version 99 is newer"),
+        (
+            "rows.csv",
+            f"\n{SCHEMA_VERSION},sample-dual,",
+            f"\n{SCHEMA_VERSION},other,",
+            r"rows\.csv, record 1, column campaign: found 'other'",
+        ),
+        ("failures.csv", f"\n{SCHEMA_VERSION},", "\n99,", r"failures\.csv, line 2: schema version 99 is newer"),
         ("positions.csv", ",523,", ",many,", r"positions\.csv, line 2, column drafts: found 'many'"),
         ("host.json", '"gpus": [', '"gpus" [', r"host\.json, line 3: Expecting ':' delimiter"),
     ],

@@ -29,10 +29,11 @@ from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.planned import leading
 from collector.analysis.published import GENERAL
+from collector.analysis.quantity import Quantity
 from collector.analysis.schedule import is_pure
 from collector.analysis.study import Study
 from collector.analysis.under_load import ALIKE_WITHIN_PERCENT, Opposite, opposites
-from collector.analysis.waste import Waste, waste_of
+from collector.analysis.waste import Waste, loaded_of, waste_of, width_of
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Line, Point, code, style
 from collector.report.prompt_words import prompt_word
@@ -56,7 +57,9 @@ class Entry:
     code: str
     label: Label
     drafter: Drafter
-    size: Figure | None
+    size: Figure | None  # printed
+    loaded: Quantity | None  # GiB on each card, by the engine's log
+    width: Quantity | None  # positions verified for a request in a step, at most
     waste: Waste | None
 
 
@@ -64,7 +67,15 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     """Return the drafters with what tells them apart, their extremes and their charts."""
     found = drafters(study)
     entries = [
-        Entry(code=code(place), label=label, drafter=one, size=size_of(study, one), waste=waste_of(study, one))
+        Entry(
+            code=code(place),
+            label=label,
+            drafter=one,
+            size=size_of(study, one),
+            loaded=loaded_of(study, one),
+            width=width_of(study, one),
+            waste=waste_of(study, one),
+        )
         for place, (one, label) in enumerate(zip(found, drafter_labels(found), strict=True))
     ]
     lines = by_position(study, found)
