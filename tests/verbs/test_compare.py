@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,9 @@ def test_a_regression_ends_with_one_and_is_told_after_what_differs(
     assert "noise of A: System throughput: 1.00 / 1.00 / 1.00 % between repeats (min / mean / max of 1 cells)" in lines
     (told,) = [line for line in lines if line.startswith("regression: ") and "throughput" in line]
     assert told.startswith(f"regression: {LABEL}: System throughput 301.5 -> 270.2 tok/s, -10.4 % [")
-    assert told.endswith("11.6x noise")
+    low, high, multiple = map(float, re.findall(r"\[(\S+) %, (\S+) %\], (\S+)x noise$", told)[0])
+    width = log(1 + high / 100) - log(1 + low / 100)
+    assert multiple == pytest.approx(-log(270.2 / 301.5) / (width / 2), rel=0.03), "of half its interval"
     assert "not compared: 1 cells of B: failed checks (throttled); such as " in "\n".join(lines)
     assert lines[-1] == "left out: rows with failed checks: 0 of A, 1 of B"
 

@@ -69,7 +69,8 @@ def test_written_files_are_what_json_names(tmp_path: Path, capsys: pytest.Captur
         predicted = "PREDICTION" in (tmp_path / "out" / f"{one['files']}.sh").read_text()
         assert predicted == one["prediction"]
     withheld = [(load["nvlink"], load["withheld_speculation"]) for load in found["loads"] if load["settings"]]
-    assert withheld == [("on", ["mtp"]), ("off", ["mtp"]), *[("on", []), ("off", [])] * 2]
+    exaone = [("on", ["mtp"]), ("on", ["mtp"]), ("off", ["mtp"])]  # series k3, where it did not start without, and main
+    assert withheld == [*exaone, *[("on", []), ("off", [])] * 2]
 
 
 def test_a_target_names_the_largest_concurrency_that_keeps_it(capsys: pytest.CaptureFixture[str]) -> None:
