@@ -23,7 +23,7 @@ from collector.analysis.formula import formula_of, formula_ratio
 from collector.analysis.noise import Noise, noise_among
 from collector.analysis.pairing import SPECULATION, STAGE, key, sortable
 from collector.analysis.quantity import Quantity, mean_of, ratio_of, usable
-from collector.analysis.repeats import error_among
+from collector.analysis.repeats import errors_among
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.core.speculative import synthetic_of
@@ -121,7 +121,7 @@ def windows(study: Study) -> Windows | None:
 
 
 def _noise(ratios: Sequence[Quantity], rows: Mapping[str, Row], column: str, family: str) -> Noise:
-    return noise_among(ratios, rows, error_among(rows.values(), column), column, family)
+    return noise_among(ratios, rows, errors_among(rows.values(), column), column, family)
 
 
 def _cells(rows: Iterable[Row]) -> tuple[Cell, ...]:

@@ -13,7 +13,7 @@ from collector.analysis.interconnect import links
 from collector.analysis.mixed import drafting, mixed_at
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
 from collector.analysis.recommend import Advice, advice
-from collector.analysis.repeats import repeat_error
+from collector.analysis.repeats import repeat_errors
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.report.build import read_campaign
@@ -53,7 +53,7 @@ def fed(found: Iterable[Advice]) -> set[str]:
 def test_with_all_rows_failing_a_check_nothing_is_advised(name: str) -> None:
     study = changed(campaign(name), lambda row: True, checks="throttled")
     assert fed(advised(study)) == set()
-    assert repeat_error(study) is None
+    assert repeat_errors(study) == {}
 
 
 @pytest.mark.parametrize("name", NAMES)

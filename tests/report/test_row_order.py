@@ -70,4 +70,4 @@ def test_the_order_of_rows_and_of_repeats_changes_no_judgement(name: str, change
     study, again = campaign(name), change(campaign(name))
     assert verdicts(advice(again)[1]) == verdicts(advice(study)[1])
     noise, other = noise_of(study), noise_of(again)
-    assert (other.common, other.effects, other.error) == (noise.common, noise.effects, noise.error)
+    assert (other.common, other.effects, other.errors) == (noise.common, noise.effects, noise.errors)

@@ -70,7 +70,7 @@ def _noises(study: Study, shown: Sequence[Case]) -> dict[str, Noise]:
     found = {"system": noise_of(study)}
     for name, column in FACTORS.items():
         ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
-        found[name] = noise_among(ratios, rows, None, column, f"causes-{name}")
+        found[name] = noise_among(ratios, rows, {}, column, f"causes-{name}")
     return found
 
 
