@@ -11,6 +11,7 @@ import pytest
 
 from collector.analysis.interconnect import links
 from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
 from collector.analysis.recommend import Advice, advice
 from collector.analysis.repeats import repeat_errors
@@ -133,8 +134,9 @@ def test_drafts_accepted_differently_on_both_sides_of_a_link_are_found_on_measur
     measured = changed(emulated, lambda row: True, provenance="measured")
     marked = []
     for study in (emulated, measured):
-        rows = {row.row_id: row for row in study.rows}
-        marked.append([mixed_at(drafting(pair, rows)) for pair in study.pairs(NVLINK) if pair.measured])
+        noise = noise_of(study)
+        pairs = [pair for pair in study.pairs(NVLINK) if pair.measured]
+        marked.append([mixed_at(pair, drafting(study, pair, noise)) for pair in pairs])
     assert marked[0] == marked[1]
     found = {one.pair["model"]: one for one in links(measured, 1) if one.pair["speculation"] != OFF}
     assert [at.concurrency for at in found["gemma-4-31b"].drafting if at.mixed][:1] == [1]

@@ -46,9 +46,9 @@ def test_a_regression_ends_with_one_and_is_told_after_what_differs(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "differs: engine_version: 0.27.0 -> 0.27.0, 0.28.0"
     assert (
-        "noise of A: System throughput: measured, speculation off: 1.00 / 1.00 / 1.00 % between repeats (min / mean / max of 1 cells)"
-        in lines
-    )
+        "noise of A: System throughput: measured, speculation off: "
+        "1.00 / 1.00 / 1.00 % between repeats (min / mean / max of 1 cells)"
+    ) in lines
     (told,) = [line for line in lines if line.startswith("regression: ") and "throughput" in line]
     assert told.startswith(f"regression: {LABEL}: System throughput 301.5 -> 270.2 tok/s, -10.4 % [")
     assert told.endswith("11.6x noise")
