@@ -39,7 +39,7 @@ def test_a_row_cut_short_anywhere_is_dropped_and_the_others_stay(measured: Bench
     start = text.rstrip("\n").rfind("\n") + 1
     for cut in range(start, len(text), 37):
         folder = _copy(measured, tmp_path / str(cut), rows=text[:cut])
-        with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+        with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
             assert [row.row_id for row in store.rows] == [row["row_id"] for row in measured.rows()[:3]]
         assert (folder / "rows.csv").read_text() == text[:start]
 
@@ -50,7 +50,7 @@ def test_positions_without_their_row_are_dropped(measured: Bench, tmp_path: Path
     last = measured.rows()[-1]["row_id"]
     folder = _copy(measured, tmp_path / "data", rows=without_last)
     assert last in (folder / "positions.csv").read_text()
-    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"):
         pass
     assert last not in (folder / "positions.csv").read_text()
 
@@ -63,14 +63,14 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it_and_loses_nothin
     folder = _copy(measured, tmp_path / "data", rows=broken)
     with (
         pytest.raises(DataError, match=r"rows\.csv, line 2: \d+ fields, expected \d+"),
-        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST),
+        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"),
     ):
         pass
     assert (folder / "rows.csv").read_text() == broken
 
 
 def test_a_new_campaign_has_all_three_tables_with_their_headers(tmp_path: Path) -> None:
-    with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+    with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
         for name, record in (("rows", Row), ("failures", Failure), ("positions", Position)):
             assert (store.folder / f"{name}.csv").read_text() == header_line(record)
 
@@ -82,7 +82,7 @@ def test_a_table_of_version_1_is_written_anew_before_a_line_is_added(measured: B
     rows = "".join(",".join(map(quoted, line)) + "\n" for line in (old[0], *((one | not_run).values() for one in old)))
     positions = (measured.campaign / "positions.csv").read_text()
     folder = _copy(measured, tmp_path / "data", rows=rows, positions=positions.replace("\n2,", "\n1,"))
-    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"):
         pass
     new = [row | dict.fromkeys(ADDED_IN_2, "") for row in measured.rows()]  # what an older row did not say stays unsaid
     assert (folder / "rows.csv").read_text() == "".join(
@@ -98,12 +98,12 @@ def quoted(cell: str) -> str:
 def test_one_folder_is_open_once(tmp_path: Path) -> None:
     plan = parse_plan(PLAN, "plan")
     with (
-        open_store(tmp_path, plan, PLAN, HOST),
+        open_store(tmp_path, plan, PLAN, HOST, "process"),
         pytest.raises(UserError, match="another sweep is running there"),
-        open_store(tmp_path, plan, PLAN, HOST),
+        open_store(tmp_path, plan, PLAN, HOST, "process"),
     ):
         pass
-    with open_store(tmp_path, plan, PLAN, HOST):
+    with open_store(tmp_path, plan, PLAN, HOST, "process"):
         pass
 
 
