@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from collector.analysis.pairing import OFF, SAME_ENGINE, SAME_LOAD, SPECULATING, STAGE, key
+from collector.analysis.pairing import DRAFTING, OFF, SAME_ENGINE, SAME_LOAD, STAGE, key
 from collector.analysis.quantity import Quantity, printed, ratio_of, usable
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Row
@@ -85,7 +85,7 @@ def _repeated(rows: Iterable[Row]) -> list[list[Row]]:
 
 def _in_two_series(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the same settings and stage in more than one series, one configuration in each."""
-    same = [name for name in (*SAME_ENGINE, *SPECULATING, *SAME_LOAD, *STAGE) if name != "series"]
+    same = [name for name in (*SAME_ENGINE, *DRAFTING, *SAME_LOAD, *STAGE) if name != "series"]
     cells: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         cells[key(row, same)].append(row)
