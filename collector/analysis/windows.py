@@ -126,7 +126,7 @@ def _noise(ratios: Sequence[Quantity], rows: Mapping[str, Row], column: str, fam
 
 def _cells(rows: Iterable[Row]) -> tuple[Cell, ...]:
     grouped: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in sorted(usable(rows, THROUGHPUT), key=lambda row: (row.repeat, row.row_id)):
+    for row in sorted(usable(rows, THROUGHPUT), key=lambda row: (row.measured_at, row.row_id)):
         grouped[key(row, _CELL)][row.window_method].append(row)
     found = (_cell(own[WHOLE_STAGE], own[STEADY]) for own in grouped.values() if _is_one(own))
     return tuple(sorted((one for one in found if one), key=_order))

@@ -20,7 +20,7 @@ from collector.core.rows import Row
 from collector.report.build import read_campaign
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-NAMES = ("dual-3090", "follow-up", "windows", "acceptance")
+NAMES = ("dual-3090", "follow-up", "schedule", "windows", "acceptance")
 Which = Callable[[Row], bool]
 
 
