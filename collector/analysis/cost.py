@@ -12,6 +12,7 @@ from collector.core.configuration import Configuration, Stage, row_id
 from collector.core.estimate import START_S, stage_seconds
 from collector.core.follow_up import Wanted
 from collector.core.rows import Row
+from collector.core.speculative import synthetic_of
 
 Source = Literal["rows", "estimate", "both"]
 
@@ -32,6 +33,7 @@ class Cost:
 def cost_of(cells: Iterable[Wanted], rows: Sequence[Row]) -> Cost:
     """Return what is left to measure of these cells; each repeat of a configuration is a start of its own."""
     have = {row.row_id for row in rows}
+    rows = [row for row in rows if synthetic_of(row.speculative_config) is None]  # no drafter's pace
     runs: dict[tuple[str, int], dict[Stage, Configuration]] = defaultdict(dict)
     for one in cells:
         for repeat in range(1, one.repeats + 1):

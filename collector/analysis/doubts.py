@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from collector.analysis.acceptance import accepts_nothing
@@ -12,24 +12,37 @@ from collector.analysis.needed import At, needed
 from collector.analysis.noise import Noise
 from collector.analysis.pairing import KV_CACHE, SPECULATION
 from collector.analysis.quantity import Quantity
-from collector.analysis.recommend import Judged
+from collector.analysis.recommend import Judged, verdict_of
 from collector.analysis.study import Study
 
 #: repeated: both sides of every ratio. partly: of some. once: of none, but the study's repeat error is known.
 #: unknown: nothing in the study was repeated. printed: published, without a spread.
 Basis = Literal["repeated", "partly", "once", "unknown", "printed"]
 
-#: emulated: the model of the emulation may be wrong. weakest: a repeat of the effect that is nearest to noise.
-#: between: where it turns. above, below: concurrencies beyond those measured. yields_less, yields_more: tokens per
-#: step below or above a bound. prompts: other prompts. unproved: what was withheld, measured. quality: of the output.
+#: emulated: the model of the emulation may be wrong. weakest: of the effects that decide it alone, the one nearest to
+#: noise. strongest: of effects that are all within noise, the one nearest to counting. between: where it turns. tied:
+#: the same, where all in between was measured and is within noise. above, below: concurrencies beyond those measured.
+#: yields_less, yields_more: tokens per step below or above a bound. prompts: other prompts. unproved: what was
+#: withheld, measured. quality: of the output.
 Kind = Literal[
-    "emulated", "weakest", "between", "above", "below", "yields_less", "yields_more", "prompts", "unproved", "quality"
+    "emulated",
+    "weakest",
+    "strongest",
+    "between",
+    "tied",
+    "above",
+    "below",
+    "yields_less",
+    "yields_more",
+    "prompts",
+    "unproved",
+    "quality",
 ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Confidence:
-    """What a verdict rests on. `weakest` is the effect nearest to noise, `multiple` how many times the noise it is."""
+    """What a verdict rests on. `weakest`: the effect nearest to noise; `multiple`: it ÷ what counts as noise."""
 
     basis: Basis
     repeats: int  # of the thinnest side
@@ -59,14 +72,13 @@ def confidence(judged: Judged, noise: Noise) -> Confidence:
         basis = "printed"
     elif repeated:
         basis = "repeated" if len(repeated) == len(ratios) else "partly"
-    weakest = min(points, key=_size, default=None)
-    told = noise.judge(weakest.value) if weakest and weakest.value else None
+    weakest = min(points, key=lambda point: _margin(point, noise), default=None)
     return Confidence(
         basis=basis,
         repeats=min((one.n for one in ratios), default=0),
         emulated=judged.pair["provenance"] == "emulated",
         weakest=weakest,
-        multiple=told.multiple if told else None,
+        multiple=_margin(weakest, noise) if weakest and basis not in ("unknown", "printed") else None,
     )
 
 
@@ -84,10 +96,17 @@ def _of_every(judged: Judged, noise: Noise) -> Iterator[Doubt]:
     known = confidence(judged, noise)
     if known.emulated:
         yield Doubt(kind="emulated")
-    if known.weakest:
-        yield Doubt(kind="weakest", at=(known.weakest.concurrency,), bound=known.weakest.value)
-    if judged.edge:
-        yield Doubt(kind="between", at=judged.edge)
+    if judged.verdict == "even":
+        nearest = max(_effects(judged), key=lambda point: _margin(point, noise))
+        yield Doubt(kind="strongest", at=(nearest.concurrency,), bound=nearest.value)
+    elif decisive := [point for point in _effects(judged) if _decides(judged, point.concurrency)]:
+        nearest = min(decisive, key=lambda point: _margin(point, noise))
+        yield Doubt(kind="weakest", at=(nearest.concurrency,), bound=nearest.value)
+    if judged.edge and judged.edge[1] - judged.edge[0] > 1:
+        low, high = judged.edge
+        decided_nothing = tuple(at for at in judged.evidence.within_noise if low < at < high)
+        every = len(decided_nothing) == high - low - 1
+        yield Doubt(kind="tied" if every else "between", at=(low, high, *decided_nothing) if every else (low, high))
     measured = [point.concurrency for point in judged.pair.measured]
     if judged.verdict in ("use", "from"):
         yield Doubt(kind="above", at=(max(measured),))
@@ -125,8 +144,21 @@ def _effects(judged: Judged) -> list[RatioPoint]:
     return [point for point in points if point.concurrency in decided] or points
 
 
-def _size(point: RatioPoint) -> float:
-    return _distance(point.ratio or 1.0)
+def _margin(point: RatioPoint, noise: Noise) -> float:
+    return noise.margin(point.value) if point.value else 0.0
+
+
+def _decides(judged: Judged, concurrency: int) -> bool:
+    """Whether the verdict, or where it turns, would change if this one effect were within noise."""
+    found = judged.evidence
+    less = replace(
+        found,
+        gains=tuple(at for at in found.gains if at != concurrency),
+        losses=tuple(at for at in found.losses if at != concurrency),
+        within_noise=(*found.within_noise, concurrency),
+    )
+    other = replace(judged, verdict=verdict_of(less), evidence=less)
+    return (other.verdict, other.edge) != (judged.verdict, judged.edge)
 
 
 def _distance(ratio: float) -> float:

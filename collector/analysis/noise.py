@@ -131,6 +131,15 @@ class Noise:
             interval=interval,
         )
 
+    def margin(self, ratio: Quantity) -> float:
+        """Return how many times an effect is what it must exceed to count: above 1 it is a gain or a loss."""
+        percent, interval = difference(ratio.value), self.interval(ratio)
+        least = percent / LEAST_EFFECT
+        if interval is None:
+            return min(least, percent / self.percent_of(ratio))
+        width = log(interval[1] / interval[0]) / 2
+        return min(least, abs(log(ratio.value)) / width) if width else least
+
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
         """Return where the true ratio lies; None with too few repeats."""
         over, under = ([self.rows[one] for one in ids if one in self.rows] for ids in (ratio.ids, ratio.base))

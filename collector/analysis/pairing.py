@@ -48,9 +48,7 @@ class Factor:
     @property
     def setting(self) -> tuple[str, ...]:
         """Return the columns that must be equal on both sides."""
-        return tuple(
-            name for name in (*SAME_ENGINE, *DRAFTING, *SAME_LOAD) if name not in (*self.way, *self.follows)
-        )
+        return tuple(name for name in (*SAME_ENGINE, *DRAFTING, *SAME_LOAD) if name not in (*self.way, *self.follows))
 
     @property
     def kindred(self) -> tuple[str, ...]:

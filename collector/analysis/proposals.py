@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from math import log
-from typing import Literal
 
+from collector.analysis.choosing import judging_of
 from collector.analysis.compared import Pair, RatioPoint
-from collector.analysis.cost import Cost, cost_of
 from collector.analysis.narrowing import narrowing
 from collector.analysis.needed import needed
 from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
-from collector.analysis.planned import Planned, leading
-from collector.analysis.quantity import Quantity
+from collector.analysis.planned import leading
+from collector.analysis.proposal import KINDS, Campaign, Kind, Proposal
 from collector.analysis.recommend import advice
-from collector.analysis.schedule import Ranges, is_pure, measured, suggestions
+from collector.analysis.schedule import is_pure, suggestions
+from collector.analysis.settled import (
+    campaign_with_acceptance,
+    campaign_with_point,
+    campaign_with_schedule,
+    campaign_within,
+)
 from collector.analysis.study import Study
 from collector.core.configuration import Plan
 from collector.core.follow_up import Wanted, configuration_with
@@ -31,9 +36,6 @@ from collector.core.prompt_names import GENERAL_SETS
 from collector.core.rows import Row
 from collector.core.speculative import SAMPLER, SYNTHETIC, SYNTHETIC_RATES
 
-Kind = Literal["withheld", "partner", "bracket", "repeat", "schedule", "acceptance"]
-#: A verdict that is missing, a ratio, the place of a break-even, how sure an effect is, then what is only predicted.
-KINDS: tuple[Kind, ...] = ("withheld", "partner", "bracket", "repeat", "schedule", "acceptance")
 #: Repeats that an effect near noise gets: the fewest whose range says which of them is off.
 REPEATS = 3
 #: An effect between noise divided and multiplied by this is near it: another measurement may change its side.
@@ -43,50 +45,19 @@ SYNTHETIC_SINCE = (0, 27)
 WITHOUT_SYNTHETIC = "cpu"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Proposal:
-    """What to measure and why. Which of the last six are known depends on the kind."""
+def proposals(study: Study, plans: Sequence[Plan], others: Sequence[Study] = ()) -> list[Proposal]:
+    """Return what to measure next, what decides most first; [] where nothing is open.
 
-    kind: Kind
-    pair: Pair  # the comparison that it would decide
-    cells: tuple[Wanted, ...]
-    row_ids: tuple[str, ...]
-    cost: Cost
-    concurrencies: tuple[int, ...] = ()
-    prompt_sets: tuple[str, ...] = ()
-    bracket: tuple[int, int] | None = None
-    value: Quantity | None = None  # acceptance when withheld, the effect as a gain, or the tokens a step needed
-    ranges: Ranges = ()
-    noise: float | None = None  # per cent
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Campaign(Planned):
-    """A campaign that makes its proposals."""
-
-    def proposal(
-        self, kind: Kind, pair: Pair, cells: Sequence[Wanted], ids: Iterable[str], **facts: object
-    ) -> Proposal:
-        return Proposal(
-            kind=kind,
-            pair=pair,
-            cells=tuple(cells),
-            row_ids=tuple(dict.fromkeys(ids)),
-            cost=cost_of(cells, self.study.rows),
-            **facts,  # type: ignore[arg-type]  # the fields of a proposal
-        )
-
-
-def proposals(study: Study, plans: Sequence[Plan]) -> list[Proposal]:
-    """Return what to measure next, what decides most first; [] where nothing is open."""
-    campaign = _Campaign(study=study, plans=plans)
+    `others`: campaigns beside it. A proposal that one of them has measured comes with its name.
+    """
+    campaign = Campaign(study=study, plans=plans, others=others)
     noise = noise_of(study)
     made: dict[Kind, Iterable[Proposal]] = {
         "withheld": _withheld(campaign),
         "partner": _partners(campaign),
         "bracket": _brackets(campaign),
         "repeat": _repeats(campaign, noise),
-        "schedule": _schedules(campaign),
+        "schedule": _schedules(campaign, noise),
         "acceptance": _acceptances(campaign, noise),
     }
     rounds = zip_longest(*(list(made[kind]) for kind in KINDS))
@@ -106,7 +77,7 @@ def _repeated(pair: Pair) -> int:
     return max((min(point.n_on, point.n_off) for point in pair.measured), default=1)
 
 
-def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
+def _brackets(campaign: Campaign) -> Iterator[Proposal]:
     """Halve the widest brackets."""
     found = [one for pair in leading(campaign.pure) if (one := narrowing(pair, campaign.cells))]
     for one in sorted(found, key=lambda one: one.bracket.low / one.bracket.high):
@@ -118,10 +89,11 @@ def _brackets(campaign: _Campaign) -> Iterator[Proposal]:
             one.row_ids,
             concurrencies=one.concurrencies,
             bracket=(one.bracket.low, one.bracket.high),
+            measured_in=campaign_within(campaign.others, one.pair, one.bracket.low, one.bracket.high),
         )
 
 
-def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
+def _withheld(campaign: Campaign) -> Iterator[Proposal]:
     """Measure both sides on general prompts, at both ends of the load, where a drafter did nothing on its own."""
     judged = [one for found in advice(campaign.study)[1] for one in found.speculation if one.verdict == "withheld"]
     for pair in leading(one.pair for one in judged if is_pure(one.pair)):
@@ -139,41 +111,47 @@ def _withheld(campaign: _Campaign) -> Iterator[Proposal]:
         ]
         value = next(one.evidence.acceptance for one in judged if one.pair is pair)
         if cells:
+            ends = tuple(dict.fromkeys(at for at, _ in own))
             yield campaign.proposal(
                 "withheld",
                 pair,
                 cells,
                 _pair_ids(pair),
                 prompt_sets=sets,
-                concurrencies=tuple(dict.fromkeys(at for at, _ in own)),
+                concurrencies=ends,
                 value=value,
+                measured_in=campaign_with_point(campaign.others, pair, ends, sets),
             )
 
 
-def _partners(campaign: _Campaign) -> Iterator[Proposal]:
-    """Measure the side that a comparison lacks."""
+def _partners(campaign: Campaign) -> Iterator[Proposal]:
+    """Measure the side that a comparison lacks; a schedule needs none but that of its own proposal."""
     missing: dict[str, list[tuple[Pair, RatioPoint, list[Wanted]]]] = {}
     for factor in (SPECULATION, KV_CACHE, NVLINK):
         for pair in campaign.study.pairs(factor):
-            for point in pair.points:
+            for point in pair.points if is_pure(pair) else ():
                 cells = _partner(campaign, pair, point)
                 if cells:
                     missing.setdefault(cells[0].configuration.configuration_id, []).append((pair, point, cells))
-    found = [
-        campaign.proposal(
-            "partner",
-            own[0][0],
-            [cell for _, _, cells in own for cell in cells],
-            [name for _, point, _ in own for name in _ids(point)],
-            concurrencies=tuple(sorted({point.concurrency for _, point, _ in own})),
-            prompt_sets=tuple(dict.fromkeys(pair["prompt_set"] for pair, _, _ in own)),
+    found = []
+    for own in missing.values():
+        at = tuple(sorted({point.concurrency for _, point, _ in own}))
+        sets = tuple(dict.fromkeys(pair["prompt_set"] for pair, _, _ in own))
+        found.append(
+            campaign.proposal(
+                "partner",
+                own[0][0],
+                [cell for _, _, cells in own for cell in cells],
+                [name for _, point, _ in own for name in _ids(point)],
+                concurrencies=at,
+                prompt_sets=sets,
+                measured_in=campaign_with_point(campaign.others, own[0][0], at, sets),
+            )
         )
-        for own in missing.values()
-    ]
     yield from sorted(found, key=lambda one: (-len(one.cells), one.cost.seconds))
 
 
-def _partner(campaign: _Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]:
+def _partner(campaign: Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]:
     """Return the cells that a point lacks on one side; [] where it lacks none, or its engine did not start."""
     if point.reason is None or point.reason.kind not in ("missing", "settings_differ") or point.row_ids_left_out:
         return []
@@ -190,7 +168,7 @@ def _partner(campaign: _Campaign, pair: Pair, point: RatioPoint) -> list[Wanted]
     return [Wanted(configuration=other[0], stage=stage, repeats=len(_ids(point))) for _, stage in there]
 
 
-def _repeats(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+def _repeats(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
     """Repeat the effects nearest to noise: there one more measurement may change what is said."""
     found = []
     for factor in (SPECULATION, KV_CACHE, NVLINK):
@@ -208,42 +186,50 @@ def _repeats(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
             seen.add((pair["model"], pair.factor.name))
             cells = [Wanted(configuration=c, stage=stage, repeats=REPEATS) for c, stage in campaign.cells_at(ids)]
             at = (point.concurrency,)
-            yield campaign.proposal("repeat", pair, cells, ids, concurrencies=at, value=gain, noise=percent)
+            measured_in = campaign_with_point(campaign.others, pair, at, repeats=REPEATS)
+            facts = {"concurrencies": at, "value": gain, "noise": percent, "measured_in": measured_in}
+            yield campaign.proposal("repeat", pair, cells, ids, **facts)
 
 
-def _schedules(campaign: _Campaign) -> Iterator[Proposal]:
-    """Measure the schedule that a pair suggests, at every concurrency of the pair."""
-    suggested = {id(one.pair): one for one in suggestions(campaign.study)}
-    done = {(one.pair["model"], one.pair.speculation) for one in measured(campaign.study)}
+def _schedules(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
+    """Measure the schedule that a pair suggests, at every concurrency of the pair.
+
+    It waits while the bracket that it turns in can be narrowed: measured before that, it would turn at a guess.
+    """
+    suggested = {id(one.pair): one for one in suggestions(campaign.study, judging_of(campaign.study, noise))}
     for pair in leading(one.pair for one in suggested.values()):
         one = suggested[id(pair)]
-        if (pair["model"], pair.speculation) in done:
+        if one.open and any(narrowing(each, campaign.cells) for each in one.pairs):
             continue
         cells = [
             Wanted(configuration=configuration_with(c, json.loads(one.config)), stage=stage, repeats=_repeated(pair))
             for c, stage in campaign.cells_at(name for point in pair.measured for name in point.row_ids_on)
         ]
         at = tuple(point.concurrency for point in pair.measured)
-        yield campaign.proposal("schedule", pair, cells, one.ids, concurrencies=at, ranges=one.ranges)
+        facts = {"concurrencies": at, "ranges": one.ranges, "turns": one.open}
+        measured_in = campaign_with_schedule(campaign.others, pair)
+        yield campaign.proposal("schedule", pair, cells, one.ids, **facts, measured_in=measured_in)
 
 
-def _acceptances(campaign: _Campaign, noise: Noise) -> Iterator[Proposal]:
+def _acceptances(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
     """Ask the engine for the acceptance at which a loss should end, at the lowest concurrency that loses."""
-    known = {row.speculative_config for row in campaign.study.rows}
     for pair in leading(campaign.pure):
         found = needed(pair, campaign.study.rows)
         losses = {point.concurrency for point in pair.measured if point.value and noise.side(point.value) < 0}
         at = next((one for one in found.stages if one.concurrency in losses and one.possible), None) if found else None
         point = pair.at(at.concurrency) if at else None
-        if at is None or point is None or not _offers(campaign.rows[point.row_ids_on[0]]):
+        row = campaign.rows[point.row_ids_on[0]] if point else None
+        if at is None or point is None or row is None or not _offers(row):
+            continue
+        asked_in = campaign_with_acceptance((campaign.study, *campaign.others), row, at.needed.value)
+        if asked_in == campaign.study.name:
             continue
         for configuration, stage in campaign.cells_at(point.row_ids_on):
             config = json.loads(configuration.speculative_config or "{}")
             asked = configuration_with(configuration, config | {SAMPLER: SYNTHETIC, SYNTHETIC_RATES: at.rates})
-            if asked.speculative_config not in known:
-                cells = [Wanted(configuration=asked, stage=stage, repeats=_repeated(pair))]
-                stages = (at.concurrency,)
-                yield campaign.proposal("acceptance", pair, cells, _ids(point), concurrencies=stages, value=at.needed)
+            cells = [Wanted(configuration=asked, stage=stage, repeats=_repeated(pair))]
+            facts = {"concurrencies": (at.concurrency,), "value": at.needed, "measured_in": asked_in}
+            yield campaign.proposal("acceptance", pair, cells, _ids(point), **facts)
 
 
 def _offers(row: Row) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from collector.analysis.acceptance import acceptance, acceptance_elsewhere, accepts_nothing
-from collector.analysis.batching import Batching, Choice, batching, choices
+from collector.analysis.batching import Batching, batching
+from collector.analysis.choosing import judging_of
 from collector.analysis.compared import Pair
 from collector.analysis.mixed import drafting, mixed_at
 from collector.analysis.noise import Noise, noise_of
@@ -130,7 +131,6 @@ class Advice:
     kv_cache: tuple[Judged, ...]
     nvlink: tuple[Judged, ...]
     batching: Batching | None
-    choices: tuple[Choice, ...]
     refusals: tuple[Refusal, ...]
 
     @property
@@ -183,6 +183,7 @@ def _ratio_at(judged: Judged, concurrency: int) -> float:
 def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
     """Return what counts as noise and the advice for each model, in the order of their names."""
     noise = noise_of(study)
+    judging = judging_of(study, noise)
     found = {factor.name: panels(study.pairs(factor)) for factor in (SPECULATION, KV_CACHE, NVLINK)}
 
     def verdicts(model: str, factor: Factor) -> tuple[Judged, ...]:
@@ -196,8 +197,7 @@ def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
             speculation=verdicts(model, SPECULATION),
             kv_cache=verdicts(model, KV_CACHE),
             nvlink=verdicts(model, NVLINK),
-            batching=batching(study, model, next(iter(pairs_of(model, found[SPECULATION.name])), None), noise),
-            choices=choices(study, model, next(iter(pairs_of(model, found[SPECULATION.name])), None), noise),
+            batching=batching(study, model, noise, judging),
             refusals=refusals(study, model),
         )
         for model in models
@@ -218,8 +218,11 @@ def judged(study: Study, pair: Pair, noise: Noise) -> Judged:
         acceptance=acceptance(study, pair) if speculating else None,
         elsewhere=acceptance_elsewhere(study, pair) if speculating else None,
     )
-    verdict = next(rule.verdict for rule in RULES if rule.holds(evidence))
-    return Judged(pair=pair, verdict=verdict, evidence=evidence)
+    return Judged(pair=pair, verdict=verdict_of(evidence), evidence=evidence)
+
+
+def verdict_of(evidence: Evidence) -> Verdict:
+    return next(rule.verdict for rule in RULES if rule.holds(evidence))
 
 
 def refusals(study: Study, model: str) -> tuple[Refusal, ...]:

@@ -1,8 +1,9 @@
 """Which k at which batch size: the schedule that a pair's ratios suggest, and one that was itself measured.
 
-A schedule (`num_speculative_tokens_per_batch_size`) says k for the number of requests in a step. The one suggested
-takes, at each batch size, the k whose ratio is highest there, and 0 where none is above 1; between measured
-concurrencies a ratio is linear over the logarithm, as in break_even. It is a prediction: at k = 0 the drafter's first
+A schedule (`num_speculative_tokens_per_batch_size`) says k for the number of requests in a step. One is suggested
+where no single k, nor 0, is near the best at every measured concurrency: what is within noise is no reason for one. At
+each of them it has the k that is chosen there (choosing.py); between two with different k it changes where their
+ratios cross, each linear over the logarithm, as in break_even. It is a prediction: at k = 0 the drafter's first
 forward still runs, to keep its KV in step, and a schedule costs vLLM's V1 runner its full CUDA graphs. What k = 0
 costs is therefore only known where the schedule is measured against speculation off.
 """
@@ -18,8 +19,9 @@ from math import log2
 from typing import Any
 
 from collector.analysis.break_even import Point, points_of
+from collector.analysis.choosing import Judging, choose
 from collector.analysis.compared import THROUGHPUT, Pair
-from collector.analysis.pairing import SPECULATION
+from collector.analysis.pairing import OFF, SPECULATION
 from collector.analysis.quantity import Quantity, ratio_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
@@ -35,12 +37,18 @@ class Suggested:
     pairs: tuple[Pair, ...]
     ranges: Ranges
     config: str  # the --speculative-config object as JSON
+    turns: tuple[tuple[int, int], ...]  # measured concurrencies between which it changes k, somewhere
     ids: tuple[str, ...]
 
     @property
     def pair(self) -> Pair:
         """Return the way with the largest k, whose object the schedule was put into."""
         return self.pairs[-1]
+
+    @property
+    def open(self) -> tuple[tuple[int, int], ...]:
+        """Return the turns whose place is not known: those that are not between neighbours."""
+        return tuple((low, high) for low, high in self.turns if high - low > 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,14 +93,21 @@ def is_scheduled(pair: Pair) -> bool:
     return bool(schedule_of(pair.get("speculative_config")))
 
 
-def suggestions(study: Study) -> list[Suggested]:
-    """Return a schedule for each method and setting where more than one k is the best one somewhere."""
+def suggestions(study: Study, judging: Judging) -> list[Suggested]:
+    """Return a schedule for each method and setting where no one k is near the best at every concurrency.
+
+    None for a method of which a model has a measured schedule: then its rows say what it is worth.
+    """
     families: dict[Any, list[Pair]] = defaultdict(list)
-    for pair in study.pairs(SPECULATION):
-        if pair.measured and is_pure(pair) and pair.get("speculative_config") and pair.num_speculative_tokens:
+    pairs = study.pairs(SPECULATION)
+    done = {(pair["model"], pair.speculation) for pair in pairs if is_scheduled(pair) and pair.measured}
+    for pair in pairs:
+        drafts = pair.get("speculative_config") and pair.num_speculative_tokens
+        if pair.measured and is_pure(pair) and drafts and (pair["model"], pair.speculation) not in done:
             families[_family(pair)].append(pair)
-    found = (_suggested(sorted(own, key=lambda pair: pair.num_speculative_tokens or 0)) for own in families.values())
-    return [one for one in found if one]
+    rows = {row.row_id: row for row in study.rows}
+    every = (sorted(own, key=lambda pair: pair.num_speculative_tokens or 0) for own in families.values())
+    return [one for own in every if (one := _suggested(own, rows, judging))]
 
 
 def is_pure(pair: Pair) -> bool:
@@ -105,27 +120,43 @@ def _family(pair: Pair) -> tuple[Any, ...]:
     return (*pair.setting, json.dumps(config, sort_keys=True))
 
 
-def _suggested(pairs: Sequence[Pair]) -> Suggested | None:
+def _suggested(pairs: Sequence[Pair], rows: Mapping[str, Row], judging: Judging) -> Suggested | None:
     curves = {pair.num_speculative_tokens or 0: points_of(pair) for pair in pairs}
-    highest = max(curve[-1].concurrency for curve in curves.values())
-    last = max(highest, pairs[0].get("max_num_seqs") or 0)
-    ranges = _ranges([best_k(curves, batch) for batch in range(1, highest + 1)], last)
-    if len(ranges) < 2:
-        return None
-    config = json.loads(pairs[-1]["speculative_config"]) | {SCHEDULE: [list(one) for one in ranges]}
     ids = dict.fromkeys(one for curve in curves.values() for point in curve for one in point.row_ids)
+    chosen = {one.concurrency: _k(one.row) for one in choose([rows[one] for one in ids], judging)}
+    if len(set(chosen.values())) < 2:
+        return None
+    highest = max(chosen)
+    last = max(highest, pairs[0].get("max_num_seqs") or 0)
+    ranges = _ranges([k_between(chosen, curves, batch) for batch in range(1, highest + 1)], last)
+    config = json.loads(pairs[-1]["speculative_config"]) | {SCHEDULE: [list(one) for one in ranges]}
     return Suggested(
         pairs=tuple(pairs),
         ranges=ranges,
         config=json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False),
+        turns=tuple((low, high) for low, high in pairwise(sorted(chosen)) if chosen[low] != chosen[high]),
         ids=tuple(ids),
     )
 
 
-def best_k(curves: Mapping[int, Sequence[Point]], batch: int) -> int:
-    """Return the k with the highest ratio at a batch size; 0, whose ratio is 1, where none is above it."""
-    known = {k: found for k, curve in curves.items() if (found := ratio_at(curve, batch)) is not None}
-    return max({0: 1.0} | known, key=lambda k: ({0: 1.0} | known)[k])
+def _k(row: Row) -> int:
+    return row.num_speculative_tokens or 0 if row.speculation != OFF else 0
+
+
+def k_between(chosen: Mapping[int, int], curves: Mapping[int, Sequence[Point]], batch: int) -> int:
+    """Return the k at a batch size: the one chosen at the nearest concurrency on the same side of where ratios cross.
+
+    `chosen`: k by measured concurrency. `curves`: ratios to speculation off by k; that of k = 0 is 1 throughout.
+    """
+    below, above = max((at for at in chosen if at <= batch), default=None), min(at for at in chosen if at >= batch)
+    if below is None or chosen[below] == chosen[above]:
+        return chosen[above]
+    before, after = (_ratio(curves, chosen[at], batch) for at in (below, above))
+    return chosen[above] if batch == above or after > before else chosen[below]
+
+
+def _ratio(curves: Mapping[int, Sequence[Point]], k: int, batch: int) -> float:
+    return (ratio_at(curves[k], batch) or 0.0) if k else 1.0
 
 
 def ratio_at(curve: Sequence[Point], batch: int) -> float | None:

@@ -72,11 +72,25 @@ class Study:
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        """Return the plans that it was measured by; none where one of them cannot be read any more."""
-        try:
-            return tuple(parse_plan(text, "plan.yaml") for text in (self.plan_text, *self.continuing) if text)
-        except PlanError:
-            return ()
+        """Return the plans that it was measured by, as far as they can still be read."""
+        return tuple(one for one in self._plans_or_faults if isinstance(one, Plan))
+
+    @property
+    def unreadable_plans(self) -> tuple[str, ...]:
+        """Return what is wrong with the others, a sentence each that names the file."""
+        return tuple(str(one) for one in self._plans_or_faults if isinstance(one, PlanError))
+
+    @cached_property
+    def _plans_or_faults(self) -> tuple[Plan | PlanError, ...]:
+        names = sorted(name for name in self.files if name.startswith("plan-") and name.endswith(".yaml"))
+        names += ["a plan that continues it"] * (len(self.continuing) - len(names))
+        found: list[Plan | PlanError] = []
+        for name, text in (("plan.yaml", self.plan_text), *zip(names, self.continuing, strict=False)):
+            try:
+                found += [parse_plan(text, f"{self.name}/{name}")] if text else []
+            except PlanError as error:
+                found.append(error)
+        return tuple(found)
 
     @property
     def is_published(self) -> bool:

@@ -153,9 +153,17 @@ def command_text(serving: Serving, about: Iterable[str] = ()) -> str:
     """Return a shell script: one option a line, ${NAME} left for the shell."""
     start = [f"{name}={quote(value)}" for name, value in serving.environment]
     words = [" ".join([*start, "vllm", "serve", quote(serving.path)])]
-    words += [" ".join(map(quote, _words(name, values))) for name, values in serving.options]
+    words += option_lines(serving)
     required = "".join(f': "${{{name}:?not set}}"\n' for name in variables(serving))
     return _comment(about) + required + " \\\n  ".join(words) + "\n"
+
+
+def option_lines(serving: Serving, names: Iterable[str] | None = None) -> list[str]:
+    """Return options as a shell takes them, one a line: all of them, or those of these names."""
+    kept = None if names is None else set(names)
+    return [
+        " ".join(map(quote, _words(name, values))) for name, values in serving.options if kept is None or name in kept
+    ]
 
 
 def variables(serving: Serving) -> tuple[str, ...]:

@@ -49,6 +49,26 @@ def k_at(schedule: tuple[tuple[int, int, int], ...], batch: int) -> int:
     return [k for first, _, k in schedule if first <= batch][-1]
 
 
+def reachable(config: str | None, most: int) -> str | None:
+    """Return an object as JSON without the part of its schedule that no step of `most` requests or fewer can reach.
+
+    A schedule of one k, the largest, says nothing more than that k and is left out.
+    """
+    ranges = schedule_of(config)
+    if config is None or not ranges:
+        return config
+    stated = json.loads(config)
+    kept = [[first, min(last, most), k] for first, last, k in ranges if first <= most]
+    if [k for _, _, k in kept] == [stated.get(TOKENS)]:
+        kept = []
+    return json.dumps(
+        {name: value for name, value in stated.items() if name != SCHEDULE} | ({SCHEDULE: kept} if kept else {}),
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+
+
 def with_drafter(config: Mapping[str, Any], drafter: str | None) -> dict[str, Any]:
     """Return the object with '{drafter}' replaced by the model's drafter. Raises ValueError if it has none."""
     if DRAFTER in config.values() and drafter is None:

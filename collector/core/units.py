@@ -113,6 +113,14 @@ GIB = 2**30
 #: What findings show besides the columns above: name on the page, not a column of a row where it has none.
 FINDINGS: tuple[Metric, ...] = (
     SPECULATION_RATIO,
+    Metric(
+        column="throughput_ratio",
+        unit="×",
+        better="higher",
+        digits=2,
+        ko="가장 빠른 구성에 대한 처리량",
+        en="Of the fastest",
+    ),
     Metric(column="kv_gain", unit="%", better="higher", digits=1, ko="fp8 KV의 이득", en="Gain of fp8 KV"),
     Metric(column="nvlink_gain", unit="%", better="higher", digits=1, ko="NVLink의 이득", en="Gain of NVLink"),
     Metric(column="change", unit="%", better=None, digits=1, ko="변화", en="Change"),

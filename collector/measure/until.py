@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from collector.analysis.narrowing import Cell, Narrowing, narrowings, with_cells
+from collector.analysis.outcomes import blocked, outcomes
 from collector.core.configuration import Plan, Stage
 from collector.measure import journal, telling
 from collector.measure.job import Job
@@ -25,12 +26,22 @@ async def sweep_until_break_even(job: Job, measure: Callable[[Job], Awaitable[No
         found = narrowings(job.plan, job.store.rows, job.store.failures)
         new = [one for one in found if not _keyed(one).keys() <= asked.keys()]
         if not new:
+            for line in _came_out(job):
+                job.tell(line)
             return plan
         for one in new:
             _note(job, one)
             asked |= _keyed(one)
         plan = with_cells(job.plan, asked.values())
         await measure(replace(job, plan=plan))
+
+
+def _came_out(job: Job) -> list[str]:
+    """Return what came out, pair by pair: also where there was nothing to narrow, or nothing to compare."""
+    rows, failures = job.store.rows, job.store.failures
+    found = [telling.outcome(one) for one in outcomes(rows, failures)]
+    found += [telling.blocked(one) for one in blocked(rows, failures)]
+    return found or ["no break-even: the plan has no configuration with speculation on and off to compare"]
 
 
 def _keyed(found: Narrowing) -> dict[tuple[str, Stage], Cell]:

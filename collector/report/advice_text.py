@@ -12,9 +12,13 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Advice, Judged
 from collector.analysis.settings import Load, Setting, withheld
 from collector.analysis.study import Study
-from collector.report.advice_words import absent, effect, overturn, state, sureness
+from collector.core.speculative import schedule_of
+from collector.report.advice_words import absent, effect, state
+from collector.report.doubt_words import overturn, sureness
+from collector.report.proposal_words import ranges_text
 from collector.report.sections.parts.pair_labels import labels, plain_label
 from collector.report.setting_files import command_of, hardware, path_of
+from collector.report.setting_words import notes, when
 from collector.report.words import Words, plain
 
 LINE = 110
@@ -53,7 +57,7 @@ def _advised(found: Found, advice: Advice) -> Iterator[str]:
         told = as_verdict(found, one)
         yield f"{label}: {told['state']} ({told['effects']})"
         multiple = told["weakest_multiple_of_noise"]
-        times = f" Its weakest effect is {multiple:.1f} times the noise." if multiple else ""
+        times = f" Its weakest effect is {multiple:.1f} times what counts as noise." if multiple else ""
         yield from _wrapped(f"confidence: {told['confidence']}{times}")
         for doubt in told["overturned_by"]:
             yield from _wrapped(f"overturned by: {doubt}")
@@ -72,7 +76,9 @@ def _set(found: Found, load: Load) -> Iterator[str]:
     for way in sorted({one.pair.speculation for one in withheld(load, found.advice)}):
         yield from _wrapped(f"speculation {way} is withheld here: see above; without a verdict on it, the fastest is")
     for one in load.settings:
-        yield f"   {_title(one)} ({hardware(one.row)}, vLLM {one.row.engine_version})"
+        yield f"   {_title(load, one)} ({hardware(one.row)}, vLLM {one.row.engine_version})"
+        for note in notes(one, ENGLISH):
+            yield from _wrapped(plain(note))
         if one.target:
             yield f"   TTFT p95 within {one.target.target_s:g} s up to {one.target.concurrency}{_beyond(one)}"
         yield f"   files {path_of(one)}.*; {_rests_on(one.ids)}"
@@ -84,14 +90,16 @@ def _rests_on(ids: Sequence[str]) -> str:
     return f"rests on {', '.join(ids[:SHOWN_ROWS])}{f' and {rest} more' if rest > 0 else ''}"
 
 
-def _title(setting: Setting) -> str:
+def _title(load: Load, setting: Setting) -> str:
     row = setting.row
     k = f" k={row.num_speculative_tokens}" if row.num_speculative_tokens is not None else ""
     way = f"speculation {row.speculation}{k}, KV {row.kv_cache_dtype}"
+    told = plain(when(load, setting, ENGLISH))
     if setting.suggested:
-        return f"PREDICTION, not measured: a schedule of {way}, for any concurrency"
-    at = ", ".join(map(str, setting.concurrencies))
-    return f"{way} at concurrency {at}: {', '.join(f'{one.throughput.value:.1f}' for one in setting.choices)} tok/s"
+        return f"{told} (PREDICTION, not measured): a schedule of {way}"
+    ranges = schedule_of(setting.serving.option("speculative-config"))
+    way += f" (k by batch size: {plain(ranges_text(ranges, ENGLISH))})" if ranges else ""
+    return f"{told}: {way}: {', '.join(f'{one.throughput.value:.1f}' for one in setting.choices)} tok/s"
 
 
 def _beyond(setting: Setting) -> str:
@@ -175,17 +183,23 @@ def _load_as_json(found: Found, load: Load) -> dict[str, Any]:
         "concurrencies": load.concurrencies,
         "withheld": load.missing,
         "withheld_speculation": sorted({one.pair.speculation for one in withheld(load, found.advice)}),
-        "settings": [_setting_as_json(one) for one in load.settings],
+        "settings": [_setting_as_json(load, one) for one in load.settings],
     }
 
 
-def _setting_as_json(one: Setting) -> dict[str, Any]:
+def _setting_as_json(load: Load, one: Setting) -> dict[str, Any]:
     row = one.row
     return {
         "concurrencies": one.concurrencies,
         "throughput_tok_s": [each.throughput.value for each in one.choices],
         "prediction": one.suggested is not None,
-        "max_num_seqs_lowered": one.limited,
+        "for": plain(when(load, one, ENGLISH)),
+        "for_a_load_that_varies": one.varying is not None or one.concurrencies == load.compared,
+        "worst_of_best": one.varying.worst.value if one.varying and one.varying.worst else None,
+        "worst_at": one.varying.worst_at if one.varying else None,
+        "max_num_seqs_lowered": one.limit is not None,
+        "max_num_seqs_lowered_because": one.limit,
+        "notes": [plain(note) for note in notes(one, ENGLISH)],
         "ttft_p95_within_s": one.target.target_s if one.target else None,
         "undecided_at": one.target.undecided if one.target else None,
         "configuration_id": row.configuration_id,

@@ -17,6 +17,7 @@ from collector.core.codec import from_csv
 from collector.core.errors import DataError, PlanError, UserError, close_words
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
+from collector.core.sound import check_tables
 from collector.report.evidence import CONTINUING, FILES, PUBLISHED_TABLES, described, stored_files
 from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published, parse_published
@@ -49,6 +50,7 @@ class BuildReport:
     written: tuple[str, ...]
     unchanged: tuple[str, ...]
     removed: tuple[str, ...]
+    faults: tuple[str, ...] = ()  # what pages do without, a sentence each
 
 
 def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = None) -> BuildReport:
@@ -72,6 +74,7 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
         written=tuple(written),
         unchanged=tuple(name for name in sorted(files) if name not in written),
         removed=tuple(removed),
+        faults=tuple(fault for one in read for fault in one.unreadable_plans),
     )
 
 
@@ -104,10 +107,7 @@ def read_campaign(folder: Path) -> Campaign:
     """Read a campaign's files. A missing table is an empty one. Errors name file and line."""
     rows = _read(Row, folder / "rows.csv")
     failures = _read(Failure, folder / "failures.csv")
-    _check_unique(folder / "rows.csv", "row_id", [row.row_id for row in rows])
-    _check_unique(folder / "failures.csv", "failure_id", [failure.failure_id for failure in failures])
-    _check_campaign(folder / "rows.csv", [row.campaign for row in rows])
-    _check_campaign(folder / "failures.csv", [failure.campaign for failure in failures])
+    check_tables(folder, rows, failures)
     host = _text(folder / "host.json")
     if host is not None:
         _check_json(folder / "host.json", host)
@@ -188,24 +188,6 @@ def _text(path: Path) -> str | None:
         raise DataError(f"{path}, line {line}: not UTF-8 text") from error
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
-
-
-def _check_unique(path: Path, column: str, ids: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for one in ids:
-        if one in seen:
-            raise DataError(f"{path}, column {column}: {one!r} stands twice")
-        seen.add(one)
-
-
-def _check_campaign(path: Path, names: Sequence[str]) -> None:
-    """A folder that was copied and not renamed inside would show one campaign's rows as another's."""
-    for number, found in enumerate(names, start=1):
-        if found != path.parent.name:
-            raise DataError(
-                f"{path}, record {number}, column campaign: found {found!r}, "
-                f"expected {path.parent.name!r} as the folder is called"
-            )
 
 
 def _check_json(path: Path, text: str) -> Any:

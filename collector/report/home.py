@@ -78,7 +78,7 @@ def _shown(study: Study, words: Words) -> Shown:
     return Shown(
         study=study,
         found=verdict(study, words),
-        cards=cards(study, found, words),
+        cards=cards(study, found, (), words),
         lengths=tuple(one for model in found for one in draft_lengths(model)),
     )
 

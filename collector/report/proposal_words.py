@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 
 from markupsafe import Markup
 
-from collector.analysis.proposals import Kind, Proposal
+from collector.analysis.proposal import Kind, Proposal
 from collector.core.speculative import k_at
 from collector.report.prompt_words import prompt_word
+from collector.report.setting_words import turns
 from collector.report.tables import Label, label_of
 from collector.report.words import Words
 
@@ -116,7 +117,7 @@ def _schedule(one: Proposal, words: Words) -> Markup:
         ranges=ranges_text(one.ranges, words),
         own=_prompts([one.pair["prompt_set"]], words),
         at=_at(one.concurrencies, words),
-    )
+    ) + turns(one.turns, words)
 
 
 def _acceptance(one: Proposal, words: Words) -> Markup:

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from collector.analysis.settings import Load, Setting
 from collector.core.rows import Row
 from collector.core.serving import BY_DIGEST, Serving, command_text, compose_text, config_text, variables
+from collector.report.setting_words import notes, when
+from collector.report.words import Words, plain
 
+ENGLISH = Words("en")
 COMMAND, COMPOSE, CONFIG = ".sh", ".compose.yaml", ".config.yaml"
 _KINDS: dict[str, Callable[[Serving, Iterable[str]], str]] = {
     COMMAND: command_text,
@@ -48,12 +51,11 @@ def _about(own: list[tuple[Load, Setting]]) -> Iterator[str]:
     link = f", NVLink {row.nvlink}" if row.nvlink else ""
     yield f"holds for {hardware(row)}{link}, vLLM {row.engine_version}, weights {row.model_path}"
     for load, one in own:
-        chosen = f"chosen for prompts {load['prompt_set']} at concurrency {_listed(one.concurrencies)}"
+        chosen = f"for prompts {load['prompt_set']}, {plain(when(load, one, ENGLISH))}"
         yield f"{chosen}; rows {' '.join(name for each in one.choices for name in each.throughput.ids)}"
+        yield from (plain(note) for note in notes(one, ENGLISH))
     if first.suggested:
-        yield "PREDICTION: this schedule was not measured; measure it before use (collector next)"
-    if first.limited:
-        yield f"max-num-seqs is lower than measured ({row.max_num_seqs}): it was not chosen at higher concurrency"
+        yield "PREDICTION"
     if row.provenance == "emulated":
         yield "EMULATED: no hardware was measured"
 
@@ -73,7 +75,3 @@ def _hints(setting: Setting, kind: str) -> Iterator[str]:
 def hardware(row: Row) -> str:
     name = row.gpu_model or row.cpu_model or "unknown hardware"
     return f"{row.gpu_count} x {name}" if row.gpu_model and row.gpu_count else name
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

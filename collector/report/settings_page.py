@@ -14,11 +14,13 @@ from collector.analysis.noise import Noise
 from collector.analysis.recommend import Judged
 from collector.analysis.settings import loads, withheld
 from collector.analysis.study import Study
-from collector.report.advice_words import absent, effect, limit, overturn, ruled, state, sureness
+from collector.report.advice_words import absent, effect, limit, ruled, state
+from collector.report.doubt_words import overturn, sureness
 from collector.report.evidence import FILES
 from collector.report.prompt_words import prompt_word
 from collector.report.sections.parts.pair_labels import labels
 from collector.report.setting_files import COMMAND, COMPOSE, CONFIG, command_of, hardware, path_of, setting_files
+from collector.report.setting_words import notes, when
 from collector.report.tables import Label
 from collector.report.words import Words
 
@@ -57,6 +59,8 @@ def settings_page(study: Study, words: Words, environment: Environment) -> dict[
         absent=lambda load: absent(load.missing, words),
         rules=[(rule, *ruled(rule, words)) for rule in recommend.RULES],
         limits={rule.verdict: [limit(name, words) for name in rule.limits] for rule in recommend.RULES},
+        when=lambda load, one: when(load, one, words),
+        notes=lambda one: notes(one, words),
         prompt=lambda name: prompt_word(words, name),
         shown=command_of,
         hardware=hardware,

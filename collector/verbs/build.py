@@ -40,5 +40,7 @@ def run(args: argparse.Namespace) -> int:
     counts = f"{len(report.written)} written, {len(report.unchanged)} unchanged, {len(report.removed)} removed"
     print(f"campaigns: {', '.join(report.campaigns) or f'none under {args.data}'}")
     print(f"files: {counts} in {args.site_src / 'ko'} and {args.site_src / 'en'}")
+    for fault in report.faults:
+        print(f"a plan that cannot be read, so that pages do without it: {fault}")
     print("next: mkdocs build --strict && mkdocs build --strict -f mkdocs.en.yml, or mkdocs serve to look")
     return 0

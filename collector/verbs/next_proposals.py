@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.analysis.proposals import Proposal, proposals
+from collector.analysis.outcomes import Blocked, blocked
+from collector.analysis.proposal import Proposal
+from collector.analysis.proposals import proposals
 from collector.analysis.study import Study
 from collector.core.errors import UserError
 from collector.core.follow_up import Wanted, follow_up_plan
-from collector.measure.campaign import find_campaign, read_plans, read_tables
+from collector.measure import telling
+from collector.measure.campaign import find_campaign, read_plans
+from collector.report.build import read_campaign
 from collector.report.proposal_words import label, minutes, reason
 from collector.report.sections.parts.pair_labels import plain_label
 from collector.report.words import Words, plain
@@ -31,18 +36,30 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"{folder}: figures that others printed, with no plan to add to; name a measured campaign")
     folder = find_campaign(args.campaign, args.data)
     stored = read_text(folder / "plan.yaml")
-    rows, failures, positions = read_tables(folder)
-    study = Study(name=folder.name, rows=tuple(rows), failures=tuple(failures), positions=tuple(positions))
-    found = proposals(study, read_plans(folder))[: args.most]
+    study = read_campaign(folder)
+    every = proposals(study, read_plans(folder), _beside(folder))
+    found = [one for one in every if not one.measured_in][: args.most]
     if args.out and found:
         _write(args.out, follow_up_plan(stored, wanted(found), _comment(folder, found)))
     if args.json:
         print(json.dumps([as_json(one) for one in found], indent=2, ensure_ascii=False))
     else:
-        print("\n".join(lines(found)))
+        print("\n".join([*lines(found, blocked(study.rows, study.failures)), *elsewhere(every)]))
         if args.out and found:
             print(f"\n{args.out}: `collector sweep {args.out} --out {folder.parent}` measures these into {folder}")
     return 0
+
+
+def _beside(folder: Path) -> list[Study]:
+    """Return the campaigns in the same folder as this one; what cannot be read settles nothing."""
+    found = []
+    for path in sorted(folder.resolve().parent.glob("*/rows.csv")):
+        if path.parent != folder.resolve():
+            try:
+                found.append(read_campaign(path.parent))
+            except UserError as error:
+                print(f"{path.parent.name}: left aside, {error}", file=sys.stderr)
+    return found
 
 
 def wanted(found: Iterable[Proposal]) -> list[Wanted]:
@@ -55,15 +72,27 @@ def wanted(found: Iterable[Proposal]) -> list[Wanted]:
     return list(cells.values())
 
 
-def lines(found: Sequence[Proposal]) -> list[str]:
-    """Return the proposals as a person reads them."""
-    told = [] if found else ["nothing left that would decide anything"]
+def lines(found: Sequence[Proposal], failing: Sequence[Blocked] = ()) -> list[str]:
+    """Return the proposals as a person reads them, and what no further measurement gives."""
+    told = []
     for number, one in enumerate(found, start=1):
         told += ["", f"{number}. {plain_label(label(one), ENGLISH)}: {plain(minutes(one, ENGLISH))}"]
         told += textwrap.wrap(plain(reason(one, ENGLISH)), LINE, initial_indent="   ", subsequent_indent="   ")
         rest = len(one.row_ids) - len(shown := one.row_ids[:SHOWN_ROWS])
         told += [f"   rests on {', '.join(shown)}{f' and {rest} more rows' if rest else ''}"]
-    return told[1:] if found else told
+    for each in failing:
+        told += ["", *textwrap.wrap(telling.blocked(each), LINE, subsequent_indent="   ")]
+    return told[1:] if told else ["nothing left to measure that would decide anything"]
+
+
+def elsewhere(every: Sequence[Proposal]) -> list[str]:
+    """Return what is not proposed because another campaign beside it has measured it."""
+    names = sorted({one.measured_in for one in every if one.measured_in})
+    told = []
+    for name in names:
+        kinds = [f"{one.kind} of {plain_label(label(one), ENGLISH)}" for one in every if one.measured_in == name]
+        told += ["", *textwrap.wrap(f"measured in {name} already: {'; '.join(kinds)}", LINE, subsequent_indent="   ")]
+    return told
 
 
 #: Row ids that a person is shown of each proposal; --json has them all.

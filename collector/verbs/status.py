@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.core.configuration import row_id
+from collector.core.sound import check_tables
 from collector.measure.campaign import find_campaign, read_plans, read_tables
 
 
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
 def run_states(folder: Path) -> list[dict[str, Any]]:
     """Return, per engine start of the campaign's plans, how many rows it has of how many, and its failure."""
     rows, failures, _ = read_tables(folder)
+    check_tables(folder, rows, failures)
     marks = {row.row_id: row.checks for row in rows}
     failed = {(one.configuration_id, one.repeat): one.category for one in failures}
     states = []

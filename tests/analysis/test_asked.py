@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.asked import asked
-from collector.analysis.batching import choices
 from collector.analysis.drafters import drafters
 from collector.analysis.lede import lede
 from collector.analysis.noise import noise_of
@@ -113,9 +112,6 @@ def test_no_finding_about_a_drafter_depends_on_rows_that_were_asked_whatever_the
     assert cases_of(beside.basis) == cases_of(without.rows)
     both = [loads(one, noise_of(one)) for one in (beside, without)]
     assert both[0] == both[1], "nobody is told to serve with an acceptance that was asked for"
-    assert choices(beside, "alpha-30b", None, noise_of(beside)) == choices(
-        without, "alpha-30b", None, noise_of(without)
-    )
 
 
 def test_in_the_stored_campaign_every_finding_is_that_of_the_campaign_without_such_rows() -> None:

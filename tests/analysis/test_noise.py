@@ -61,6 +61,24 @@ def test_without_any_repeat_the_noise_is_unknown_and_advice_assumes_an_error() -
     assert {(one.standing, one.multiple, one.interval) for one in found} == {("unknown", None, None)}
 
 
+@given(st.floats(0.3, 3), st.floats(0, 0.2), st.integers(1, 4))
+def test_an_effect_is_above_its_margin_exactly_where_it_is_a_gain_or_a_loss(
+    size: float, scatter: float, repeats: int
+) -> None:
+    rows = [
+        row
+        for repeat in range(1, repeats + 1)
+        for row in (
+            *arm({1: 50.0}, repeat=repeat),
+            *arm({1: 50.0 * size * (1 + scatter * (repeat % 3 - 1))}, repeat=repeat, **MTP),
+        )
+    ]
+    study = study_of(*rows)
+    noise = noise_of(study)
+    for one in (point.value for pair in study.pairs(SPECULATION) for point in pair.measured if point.value):
+        assert (noise.margin(one) > 1) == (noise.side(one) != 0)
+
+
 def test_an_effect_of_single_measurements_must_exceed_the_largest_repeat_difference_some_times_over() -> None:
     rows = [*arm({1: 100.0}), *arm({1: 105.0}, repeat=2)]
     noise = noise_of(study_of(*rows))

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.analysis.proposals import KINDS, Proposal, proposals
+from collector.analysis.proposal import KINDS, Proposal
+from collector.analysis.proposals import proposals
+from collector.analysis.schedule import is_pure
 from collector.analysis.study import Study
 from collector.core.configuration import row_id
 from collector.core.follow_up import follow_up_plan
 from collector.core.plan import parse_plan
-from collector.core.speculative import SAMPLER, SCHEDULE
+from collector.core.speculative import SAMPLER, synthetic_of
 from collector.report.build import read_campaign
 from collector.report.proposal_words import minutes, reason
 from collector.report.words import Words, plain
@@ -31,14 +33,90 @@ def found() -> list[Proposal]:
     return proposals(study, study.plans)
 
 
+#: Muse's schedule waits for its bracket.
+OPEN = tuple(kind for kind in KINDS if kind != "schedule")
+
+
 def test_the_best_of_each_kind_comes_first(found: list[Proposal]) -> None:
-    assert tuple(one.kind for one in found[: len(KINDS)]) == KINDS
+    assert tuple(one.kind for one in found[: len(OPEN)]) == OPEN
+
+
+def test_a_schedule_waits_until_the_bracket_that_it_turns_in_is_narrow(found: list[Proposal]) -> None:
+    assert not [one for one in found if one.kind == "schedule"], "Muse turns somewhere between 1 and 8"
+    (known,) = [one for one in proposals(_study("follow-up"), _study("follow-up").plans) if one.kind == "schedule"]
+    assert (known.pair["model"], known.turns) == ("muse-glimmer-30b", ()), "there it turns between 3 and 4"
+
+
+def test_what_is_within_noise_asks_for_no_schedule() -> None:
+    study = _study("follow-up")
+    assert not [one for one in proposals(study, study.plans) if (one.kind, one.pair["model"]) == ("schedule", GEMMA)]
+
+
+GEMMA = "gemma-4-31b"
+
+
+def test_what_another_campaign_beside_it_has_measured_is_named_with_it() -> None:
+    names = ("dual-3090", "follow-up", "schedule", "acceptance")
+    studies = {name: _study(name) for name in names}
+
+    def told(name: str) -> set[tuple[str, str, str | None]]:
+        study = studies[name]
+        others = [one for one in studies.values() if one is not study]
+        return {(one.kind, one.pair["model"], one.measured_in) for one in proposals(study, study.plans, others)}
+
+    assert told("schedule") == {("acceptance", "muse-glimmer-30b", "acceptance")}
+    assert told("acceptance") == {("bracket", "muse-glimmer-30b", "schedule")}
+    assert ("schedule", "muse-glimmer-30b", "schedule") in told("follow-up")
+    dual = told("dual-3090")
+    assert {(kind, where) for kind, model, where in dual if model == GEMMA} == {
+        ("partner", "follow-up"),
+        ("repeat", None),  # drafting was repeated nowhere in it
+    }
+    assert ("bracket", "muse-glimmer-30b", "follow-up") in dual
+    assert {where for kind, _, where in dual if kind == "repeat"} == {None}
+
+
+def test_another_host_or_other_drafts_settle_nothing() -> None:
+    study, other = _study("schedule"), _study("acceptance")
+    for change in (
+        {"host_id": "elsewhere"},
+        {"num_speculative_tokens": 3},
+        {"concurrency": 9},
+        {"checks": "throttled"},
+    ):
+        changed = replace(other, rows=tuple(replace(row, **change) for row in other.rows))
+        assert [one.measured_in for one in proposals(study, study.plans, [changed])] == [None]
+
+
+def test_an_acceptance_that_was_asked_for_here_is_not_asked_again_for_its_last_digit() -> None:
+    study = _study("acceptance")
+    assert "acceptance" not in {one.kind for one in proposals(study, study.plans)}
+
+
+def test_a_schedule_lacks_no_partner_of_its_own() -> None:
+    study = _study("schedule")
+    lost = [row for row in study.rows if row.speculation == "off" and row.concurrency in (2, 16)]
+    rows = tuple(row for row in study.rows if row not in lost)
+    found = [one for one in proposals(replace(study, rows=rows), study.plans) if one.kind == "partner"]
+    assert found
+    assert all(is_pure(one.pair) for one in found)
+
+
+def test_the_pace_of_an_acceptance_that_was_asked_for_is_nobodys() -> None:
+    study = _study("acceptance")
+    (plain,) = [one for one in proposals(study, study.plans) if one.kind == "bracket"]
+    slow = tuple(
+        replace(row, system_throughput_tok_s=0.1, start_s=9e4) if synthetic_of(row.speculative_config) else row
+        for row in study.rows
+    )
+    (again,) = [one for one in proposals(replace(study, rows=slow), study.plans) if one.kind == "bracket"]
+    assert again.cost == plain.cost
 
 
 def test_muses_bracket_is_halved_where_its_estimate_says_and_exaone_gets_real_text_under_load(
     found: list[Proposal],
 ) -> None:
-    first = {kind: next(one for one in found if one.kind == kind) for kind in KINDS}
+    first = {kind: next(one for one in found if one.kind == kind) for kind in OPEN}
     bracket, withheld = first["bracket"], first["withheld"]
     assert (bracket.pair["model"], bracket.bracket, bracket.concurrencies) == ("muse-glimmer-30b", (1, 8), (4, 5))
     assert withheld.pair["model"] == "exaone-4.5-33b"
@@ -46,7 +124,6 @@ def test_muses_bracket_is_halved_where_its_estimate_says_and_exaone_gets_real_te
     assert {cell.stage.concurrency for cell in withheld.cells} == {1, 32}
     assert len(withheld.prompt_sets) == 4
     assert {cell.configuration.speculation for cell in first["partner"].cells} == {"off"}
-    assert SCHEDULE in (first["schedule"].cells[0].configuration.speculative_config or "")
     assert SAMPLER in (first["acceptance"].cells[0].configuration.speculative_config or "")
     assert {cell.repeats for cell in first["repeat"].cells} == {3}
 

@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from collector.analysis.doubts import Basis, confidence, doubts
+from collector.analysis.doubts import Basis, Doubt, confidence, doubts
 from collector.analysis.noise import noise_of
 from collector.analysis.recommend import Judged, advice
 from collector.analysis.settings import Load, loads, withheld
 from collector.analysis.study import Study
 from collector.core.rows import Row
-from collector.core.speculative import SCHEDULE, check_speculation
+from collector.core.serving import command_text
+from collector.core.speculative import SCHEDULE, TOKENS, check_speculation, reachable, schedule_of
 from collector.report.build import read_campaign
+from collector.report.sections.recommendations import cards
 from collector.report.setting_files import setting_files
+from collector.report.words import Words
 from tests.analysis.arms import MTP, arm, pair_of, study_of
 
+CAMPAIGNS = ("dual-3090", "follow-up", "schedule", "windows", "acceptance")
 DATA = Path(__file__).resolve().parents[2] / "data"
 
 
@@ -35,8 +39,9 @@ def limits(load: Load) -> list[tuple[str, tuple[int, ...], str | None]]:
 
 def test_what_turns_is_two_settings_and_the_lower_one_may_not_get_higher() -> None:
     load = only(*pair_of({1: 1.7, 8: 0.7, 32: 0.4}))
+    assert [bool(one.varying) for one in load.settings] == [False, True, False], "off is at worst 0.59, mtp 0.4"
     assert limits(load)[:2] == [("mtp", (1,), "1"), ("off", (8, 32), "32")]
-    assert [one.limited for one in load.settings] == [True, False, False]
+    assert [one.limit for one in load.settings] == ["other", None, None]
 
 
 def test_where_the_sign_changes_a_schedule_stands_beside_them_marked_as_a_prediction() -> None:
@@ -65,7 +70,58 @@ def test_a_schedule_that_was_measured_is_no_prediction_any_more() -> None:
 @pytest.mark.parametrize("ratios", [{1: 1.7, 8: 1.3}, {1: 0.7, 8: 0.5}])
 def test_what_never_turns_has_one_setting_and_no_schedule(ratios: dict[int, float]) -> None:
     (one,) = only(*pair_of(ratios)).settings
-    assert (one.limited, one.suggested, one.concurrencies) == (False, None, (1, 8))
+    assert (one.limit, one.suggested, one.concurrencies) == (None, None, (1, 8))
+
+
+def test_more_sequences_than_bring_throughput_are_not_let_in() -> None:
+    load = only(*arm({1: 50.0, 16: 300.0, 32: 290.0}), *arm({1: 75.0, 16: 420.0, 32: 400.0}, **MTP))
+    assert [(one.limit, one.serving.option("max-num-seqs")) for one in load.settings] == [("no_gain", "16")]
+
+
+def test_a_schedule_that_may_not_reach_its_end_is_written_without_it() -> None:
+    ranges = {TOKENS: 4, SCHEDULE: [[1, 2, 4], [3, 8, 1], [9, 32, 0]]}
+    assert json.loads(reachable(json.dumps(ranges), 5) or "")[SCHEDULE] == [[1, 2, 4], [3, 5, 1]]
+    assert json.loads(reachable(json.dumps(ranges), 2) or "") == {TOKENS: 4}
+    assert reachable('{"method":"mtp"}', 2) == '{"method":"mtp"}'
+    assert reachable(None, 2) is None
+
+
+def test_no_setting_of_the_stored_campaigns_has_a_branch_that_it_cannot_reach() -> None:
+    for name in CAMPAIGNS:
+        study = read_campaign(DATA / name)
+        for one in (setting for load in loads(study, advice(study)[0]) for setting in load.settings):
+            most = int(one.serving.option("max-num-seqs") or 0)
+            ranges = schedule_of(one.serving.option("speculative-config"))
+            assert all(first <= most for first, _, _ in ranges), (name, one.file)
+
+
+def test_of_the_measured_schedule_and_both_pure_settings_each_has_its_load() -> None:
+    study = read_campaign(DATA / "schedule")
+    (load,) = loads(study, advice(study)[0])
+    varying, few, many = load.settings
+    assert varying.varying is not None
+    assert varying.concurrencies == load.compared
+    assert schedule_of(varying.row.speculative_config) == ((1, 3, 15), (4, 32, 0))
+    assert (few.row.speculation, few.concurrencies, few.row.speculative_config) == (
+        "dflash",
+        (1, 2, 3),
+        few.serving.option("speculative-config"),
+    ), "within noise the schedule is not the plainer one"
+    assert (many.row.speculation, many.concurrencies) == ("off", (4, 8, 16, 32))
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_the_article_prints_lines_of_the_commands_that_recommend_prints(name: str) -> None:
+    study = read_campaign(DATA / name)
+    noise, found = advice(study)
+    every = loads(study, noise)
+    commands = [command_text(one.serving).replace(" \\\n", "\n") for load in every for one in load.settings]
+    shown = [flags for card in cards(study, found, every, Words("en")) for flags in (*card.flags, *card.predicted)]
+    assert shown
+    for flags in shown:
+        lines = {line.strip() for line in flags.text.replace(" \\\n", "\n").splitlines()}
+        assert any(lines <= {line.strip() for line in command.splitlines()} for command in commands)
+        assert f"--max-num-seqs {flags.setting.serving.option('max-num-seqs')}" in lines
 
 
 def test_a_configuration_without_another_is_withheld() -> None:
@@ -162,6 +218,37 @@ def test_the_effect_nearest_to_noise_is_named() -> None:
     found = confidence(one, noise_of(study))
     assert found.weakest is not None
     assert found.weakest.concurrency == 8  # at 32 it is within noise and decides nothing
+
+
+def told_of(*rows: Row) -> dict[str, Doubt]:
+    study, one = judged(*rows)
+    return {doubt.kind: doubt for doubt in doubts(study, one, noise_of(study))}
+
+
+def test_only_an_effect_that_decides_alone_would_overturn_a_verdict_and_the_nearest_to_noise_is_named() -> None:
+    assert told_of(*pair_of({1: 1.08, 2: 1.7, 4: 1.4, 8: 0.8, 16: 0.9}))["weakest"].at == (8,), "1 and 16 move no edge"
+    assert "weakest" not in told_of(*pair_of({1: 1.7, 8: 1.1})), "one gain fewer is still a gain and no loss"
+    assert told_of(*pair_of({1: 1.7, 8: 1.01}))["weakest"].at == (1,)
+    assert told_of(*pair_of({1: 1.01, 8: 0.97}))["strongest"].at == (8,)
+
+
+def test_of_intervals_the_one_nearest_to_leaving_out_nothing_is_the_weakest_however_large_its_effect() -> None:
+    """In the campaign that measured it, the schedule's 1.37 at 2 is surer by less than its 0.88 at 32."""
+    study = read_campaign(DATA / "schedule")
+    noise, (found,) = advice(study)
+    (one,) = [each for each in found.speculation if schedule_of(each.pair["speculative_config"])]
+    weakest = confidence(one, noise).weakest
+    assert weakest is not None
+    assert weakest.value is not None
+    margins = {point.concurrency: noise.margin(point.value) for point in one.pair.measured if point.value}
+    assert margins[weakest.concurrency] == min(margins.values())
+    assert min(margins.values()) > 1, "all of them count"
+
+
+def test_neighbours_and_what_was_measured_between_are_no_place_where_nothing_is_decided() -> None:
+    assert not {"between", "tied"} & told_of(*pair_of({1: 1.7, 3: 1.3, 4: 0.8})).keys()
+    assert told_of(*pair_of({1: 1.7, 3: 1.3, 4: 1.01, 5: 0.8}))["tied"].at == (3, 5, 4)
+    assert "between" in told_of(*pair_of({1: 1.7, 3: 1.3, 4: 1.01, 6: 0.8}))
 
 
 def kinds(*rows: Row) -> dict[str, tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from collector.analysis.noise import noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
 from collector.analysis.recommend import Advice, advice
 from collector.analysis.repeats import repeat_errors
+from collector.analysis.settings import loads
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.report.build import read_campaign
@@ -39,12 +40,12 @@ def advised(study: Study) -> tuple[Advice, ...]:
     return advice(study)[1]
 
 
-def fed(found: Iterable[Advice]) -> set[str]:
-    """Return every row that a verdict, a choice or a change by concurrency rests on."""
-    ids: set[str] = set()
+def fed(study: Study) -> set[str]:
+    """Return every row that a verdict, a setting or a change by concurrency rests on."""
+    noise, found = advice(study)
+    ids = {name for load in loads(study, noise) for one in load.settings for name in one.ids}
     for one in found:
         ids |= {name for judged in one.judged for name in judged.ids}
-        ids |= {name for choice in one.choices for name in (choice.row.row_id, *choice.throughput.ids)}
         if one.batching:
             ids |= {*one.batching.change.ids, *one.batching.change.base}
     return ids
@@ -53,7 +54,7 @@ def fed(found: Iterable[Advice]) -> set[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_with_all_rows_failing_a_check_nothing_is_advised(name: str) -> None:
     study = changed(campaign(name), lambda row: True, checks="throttled")
-    assert fed(advised(study)) == set()
+    assert fed(study) == set()
     assert repeat_errors(study) == {}
 
 
@@ -65,7 +66,7 @@ def test_rows_with_a_failed_check_feed_no_advice_whatever_they_say(name: str, wh
     study = changed(campaign(name), which, **bad)
     absurd = changed(campaign(name), which, **bad, system_throughput_tok_s=1e6)
     without = replace(study, rows=tuple(row for row in study.rows if not row.checks))
-    assert not fed(advised(study)) & {row.row_id for row in study.rows if row.checks}
+    assert not fed(study) & {row.row_id for row in study.rows if row.checks}
     told = [
         [(one.pair.way, one.verdict, one.evidence, one.ids) for of in advised(each) for one in of.judged]
         for each in (study, absurd, without)

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from collector.analysis.choosing import judging_of
+from collector.analysis.noise import noise_of
+from collector.analysis.proposals import proposals
 from collector.analysis.schedule import measured, suggestions
 from collector.analysis.study import Study
-from collector.core.speculative import SCHEDULE
+from collector.core.speculative import SAMPLER, SCHEDULE, SYNTHETIC_RATES, check_speculation
 from collector.measure.campaign import read_tables
 from collector.report.build import read_campaign
 from tests.measure.sweeping import Bench
@@ -37,6 +40,16 @@ model = ModelConfig(model=sys.argv[1])
 target = {"target_model_config": model, "target_parallel_config": ParallelConfig()}
 config = SpeculativeConfig(**target, **json.loads(sys.argv[2]))
 print(config.num_speculative_tokens_per_batch_size)
+"""
+#: Makes the engine's own configuration object of an acceptance that is asked for: its checks, and the rates it uses.
+SYNTHETIC = """\
+import json, sys
+from vllm.config import ModelConfig, ParallelConfig, SpeculativeConfig
+model = ModelConfig(model=sys.argv[1])
+target = {"target_model_config": model, "target_parallel_config": ParallelConfig()}
+for line in sys.stdin:
+    config = SpeculativeConfig(**target, **json.loads(line))
+    print(json.dumps([config.rejection_sample_method, list(config.synthetic_acceptance_rates)]))
 """
 RANGES = [[1, 4, 4], [5, 32, 0]]
 PLAN = """\
@@ -73,13 +86,39 @@ def _ask(program: str, *arguments: str, given: str = "") -> str:
 
 
 def test_every_schedule_that_the_stored_campaigns_suggest_passes_the_engines_own_validator() -> None:
-    found = [one for name in ("dual-3090", "follow-up") for one in suggestions(read_campaign(DATA / name))]
+    studies = [read_campaign(DATA / name) for name in ("dual-3090", "follow-up")]
+    found = [one for study in studies for one in suggestions(study, judging_of(study, noise_of(study)))]
     assert found
     lines = [[[list(part) for part in one.ranges], 32, one.pair.num_speculative_tokens] for one in found]
     tables = _ask(VALIDATE, given="".join(json.dumps(line) + "\n" for line in lines)).splitlines()
     for one, table in zip(found, map(json.loads, tables), strict=True):
         assert table[1:] == [k for first, last, k in one.ranges for _ in range(first, last + 1)]
         assert json.loads(one.config)[SCHEDULE] == [list(part) for part in one.ranges]
+
+
+def test_every_acceptance_that_is_proposed_or_was_asked_for_passes_the_engines_own_validator() -> None:
+    """n-gram stands for the drafters, whose weights are not here: what is checked does not depend on the method."""
+    studies = [read_campaign(DATA / name) for name in ("dual-3090", "follow-up", "acceptance")]
+    proposed = [one for study in studies for one in proposals(study, study.plans) if one.kind == "acceptance"]
+    texts = [one.cells[0].configuration.speculative_config or "" for one in proposed]
+    texts += [
+        one for one in dict.fromkeys(row.speculative_config or "" for row in studies[-1].rows) if SYNTHETIC_RATES in one
+    ]
+    assert len(texts) > len(proposed) > 0
+    ours = [json.loads(text) | {"method": "ngram", "prompt_lookup_max": 4} for text in texts]
+    asked = [{name: value for name, value in one.items() if name != "model"} for one in ours]
+    given = "".join(json.dumps(one) + "\n" for one in asked)
+    printed = _ask(SYNTHETIC, str(ensure() / "models" / "tiny-a"), given=given).splitlines()
+    told = [json.loads(line) for line in printed if line.startswith("[")]  # the engine logs between
+    assert told == [["synthetic", one[SYNTHETIC_RATES]] for one in asked]
+
+
+def test_an_acceptance_that_collector_refuses_the_engine_refuses_too() -> None:
+    rising = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 4, SAMPLER: "synthetic"}
+    rising |= {SYNTHETIC_RATES: [0.2, 0.9]}
+    assert check_speculation(rising)
+    with pytest.raises(AssertionError, match="synthetic_acceptance_rates"):
+        _ask(SYNTHETIC, str(ensure() / "models" / "tiny-a"), given=json.dumps(rising) + "\n")
 
 
 def test_the_engine_makes_its_configuration_of_a_schedule() -> None:

@@ -191,6 +191,19 @@ def test_a_row_that_stands_twice_is_refused(clone: Path) -> None:
         build_site(clone / "data", clone / "site_src")
 
 
+def test_a_plan_that_cannot_be_read_any_more_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "dual-3090"
+    shutil.copytree(ROOT / "data" / "dual-3090", folder, ignore=shutil.ignore_patterns("raw", "logs"))
+    (folder / "plan-0123456789ab.yaml").write_text(
+        "plan: 1\ncampaign: dual-3090\ncontinues: 0123456789ab\nunknown: 1\n"
+    )
+    study = read_campaign(folder)
+    assert len(study.plans) == 1
+    (fault,) = study.unreadable_plans
+    assert "dual-3090/plan-0123456789ab.yaml" in fault
+    assert "unknown" in fault
+
+
 def test_a_file_that_is_no_text_is_refused_by_line(clone: Path) -> None:
     (clone / "data" / "sample-dual" / "plan.yaml").write_bytes(b"plan: 1\nabout: \xff\n")
     with pytest.raises(DataError, match=r"plan\.yaml, line 2: not UTF-8 text"):

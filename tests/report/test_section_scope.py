@@ -27,7 +27,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
     ("case", "words"),
     [
         ("empty", "There are no conclusions yet."),
-        ("turns", "Concurrency 2, 4: would place the break-even more closely."),
+        ("turns", "Between 1 and 8: measuring there would place the break-even more closely."),
         ("turns", "Repeats: every cell was measured once"),
         ("some repeats", "Repeats: 2 of 4 cells were measured once"),
         (
@@ -47,7 +47,7 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("turns", "Output quality: only speed was measured."),
         ("published", "differ by 0.24% to 2.26% (1.12% on average)"),
         ("published", "It is more than 3 times the largest repeat error."),
-        ("published", "no ratio was published here"),
+        ("published", "no ratio was published."),
         ("dual-3090", "tells nothing of the repeat error of real hardware"),
     ],
 )

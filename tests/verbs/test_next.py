@@ -35,6 +35,25 @@ matrix: {model: muse-glimmer-30b, speculation: [off, dflash-15]}
 stages: {concurrency: {1: 8, 8: 32, 32: 64}, prompt_tokens: 655}
 """
 
+#: Gemma gains at both; Muse's own length is refused without speculation.
+BOTH = """\
+plan: 1
+campaign: both
+engine: {kind: emulated, version: 0.27.0}
+models:
+  muse-glimmer-30b: {path: org/muse, drafter: org/muse-dflash}
+  gemma-4-31b: {path: org/gemma, drafter: org/gemma-mtp}
+speculation:
+  dflash-15: {method: dflash, model: "{drafter}", num_speculative_tokens: 15}
+  mtp-4: {method: mtp, model: "{drafter}", num_speculative_tokens: 4}
+defaults: {tensor_parallel: 2, max_num_seqs: 32, nvlink: on}
+matrix:
+  - {model: muse-glimmer-30b, speculation: dflash-15, max_model_len: 16384}
+  - {model: muse-glimmer-30b, speculation: off, max_model_len: 16384000}
+  - {model: gemma-4-31b, speculation: [off, mtp-4], max_model_len: 16384}
+stages: {concurrency: {1: 8, 8: 32}, prompt_tokens: 655}
+"""
+
 
 def _rows(folder: Path) -> list[dict[str, str]]:
     with (folder / "rows.csv").open(newline="") as file:
@@ -71,12 +90,11 @@ def test_its_plan_is_swept_into_the_same_campaign(campaign: Path, tmp_path: Path
     assert {row["configuration_id"] for row in before} < pure, "old ids stay; synthetic acceptance has one of its own"
     assert main(["check", str(campaign)]) == 0
     assert main(["status", str(campaign)]) == 0
-    # With the acceptance asked for it nearly breaks even, and the schedule ran at every concurrency.
+    # With the acceptance asked for it nearly breaks even.
     synthetic = next(row for row in after if "synthetic_acceptance" in row["speculative_config"])
     off = next(row for row in after if row["speculation"] == "off" and row["concurrency"] == synthetic["concurrency"])
     ratio = float(synthetic["system_throughput_tok_s"]) / float(off["system_throughput_tok_s"])
     assert 0.95 < ratio < 1.05
-    assert sorted({int(row["concurrency"]) for row in after if "batch_size" in row["speculative_config"]}) == [1, 8, 32]
     # Both plans go on where they stopped: nothing is measured twice.
     for one in (plan, campaign / "plan.yaml"):
         assert main(["sweep", str(one), "--out", data]) == 0
@@ -161,7 +179,48 @@ def test_sweeping_until_the_break_even_narrows_muse_to_one_step_with_at_most_fou
     capsys.readouterr()
     assert main(command) == 0
     assert _rows(out / "muse") == rows
-    assert "done: 6 of 6 rows" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "done: 6 of 6 rows" in told
+    way = "muse-glimmer-30b dflash k=15, KV fp8_e5m2, NVLink on, synthetic"
+    assert f"break-even of {way} lies between {turn} and {turn + 1} (neighbours)" in told, "also with nothing to add"
+    # Now that its turning point is known, the schedule is what is left to measure.
+    assert main(["next", "muse", "--data", str(out), "--json"]) == 0
+    (schedule,) = [one for one in json.loads(capsys.readouterr().out) if one["kind"] == "schedule"]
+    assert f"batch 1–{turn}: k=15, batch {turn + 1}–32: k=0" in schedule["reason"]
+    assert schedule["concurrencies"] == stages
+
+
+def test_a_sweep_until_the_break_even_says_of_each_pair_what_came_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Gemma never loses; Muse without speculation never starts, so nothing of it can be compared."""
+    plan = tmp_path / "both.yaml"
+    plan.write_text(BOTH)
+    command = ["sweep", str(plan), "--out", str(tmp_path / "data"), "--until", "break-even"]
+    assert main(command) == 1
+    told = capsys.readouterr().out
+    assert (
+        "no break-even of gemma-4-31b mtp k=4, KV auto, NVLink on, synthetic: it never loses at the measured "
+        "concurrencies (1, 8)"
+    ) in told
+    assert "no break-even of muse-glimmer-30b dflash k=15, KV auto, NVLink on, synthetic: no ratio, at 1, 8 " in told
+    assert "speculation off has no rows because its engine failed (max_model_len; failures.csv: " in told
+    assert main(["next", "both", "--data", str(tmp_path / "data")]) == 0
+    told = capsys.readouterr().out
+    assert "nothing left" not in told
+    assert "muse-glimmer-30b · KV auto · speculation off · NVLink on has no rows: max_model_len" in told
+
+
+@pytest.mark.parametrize("verb", ["next", "status", "recommend"])
+@pytest.mark.parametrize(("fault", "said"), [("twice", "stands twice"), ("moved", "as the folder is called")])
+def test_rows_that_stand_twice_or_belong_elsewhere_are_refused_alike(
+    verb: str, fault: str, said: str, campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = campaign / "rows.csv"
+    text = table.read_text()
+    table.write_text(text + text.splitlines(keepends=True)[-1] if fault == "twice" else text.replace(",muse,", ",x,"))
+    assert main([verb, str(campaign)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_a_sweep_until_the_break_even_that_was_interrupted_goes_on_with_the_same_stages(

@@ -29,8 +29,11 @@ def test_a_person_reads_setting_conditions_rows_confidence_and_what_would_overtu
         "confidence: Measured once each",
         "overturned by: Between 1 and 8 nothing is decided",
         "2 x NVIDIA GeForce RTX 3090, vLLM 0.27.0",
-        "PREDICTION, not measured: a schedule of speculation dflash k=15, KV auto, for any concurrency (2 x",
+        "For any concurrency (PREDICTION, not measured): a schedule of speculation dflash k=15, KV auto (2 x",
         "num_speculative_tokens_per_batch_size",
+        "only known to lie between 1 and 8",
+        "--max-num-seqs 1 limits the sequences; not measured at this limit",
+        "For a load that varies from 1 to 32 it loses least",
         "rests on ",
     ):
         assert words in told

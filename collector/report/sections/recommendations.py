@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from collector.analysis import acceptance, noise, recommend, schedule
-from collector.analysis.batching import Batching, Choice
 from collector.analysis.latency import TTFT_TARGETS_S
-from collector.analysis.planned import leading
 from collector.analysis.quantity import Quantity
 from collector.analysis.recommend import Advice, Judged
+from collector.analysis.settings import Load, Setting, loads, main_of
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.core.serving import option_lines
 from collector.core.speculative import WITHOUT_FORWARD
+from collector.report.prompt_words import prompt_word
 from collector.report.sections.parts.conditions import conditions, spread_note
 from collector.report.sections.parts.pair_labels import labels, ordered
+from collector.report.setting_words import notes, turns, when
 from collector.report.tables import Label, label_of
 from collector.report.words import Words
 
 PROMPTS = "prompt_set"
 #: With more models than this each one's advice is folded away; the table of all verdicts stays.
 OPEN_MODELS = 6
-#: Suggested schedules that are printed.
+#: Predicted schedules that are printed.
 MOST_SCHEDULES = 3
 #: What tells one setting of a model from another beside a schedule.
 SETTING = ("kv_cache_dtype", "prompt_set")
+#: Options that a study chooses between; the settings page has the whole command.
+CHOSEN = ("kv-cache-dtype", "max-num-seqs", "attention-backend", "speculative-config", "disable-custom-all-reduce")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,13 +74,11 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flags:
-    """What to paste, and for which concurrencies of the row that holds it."""
+    """A setting with the flags of its command that a study chooses between."""
 
-    concurrencies: tuple[int, ...]
-    choices: tuple[Choice, ...]
+    setting: Setting
     label: Label
     text: str
-    limited: bool  # to fewer sequences than measured: at higher concurrency another one was chosen
 
     @property
     def has_variable(self) -> bool:
@@ -93,7 +94,10 @@ class Card:
     kv_cache: tuple[Group, ...]
     nvlink: tuple[Group, ...]
     batching: Label | None
+    load: Load | None  # that the flags are for: the one compared at the most concurrencies
+    others: int  # loads of this model that have settings of their own
     flags: tuple[Flags, ...]
+    predicted: tuple[Flags, ...]  # with a schedule that nobody has measured
     conditions: tuple[str, ...]
 
     @property
@@ -109,7 +113,7 @@ class Card:
 def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
     known, found = recommend.advice(study)
-    shown = cards(study, found, words)
+    shown = cards(study, found, loads(study, known), words)
     return {
         "noise": known,
         "cards": shown,
@@ -119,25 +123,20 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
         "limits": limits(),
         "scheduled": [(label_of(one.pair, SETTING), one) for one in schedule.measured(study)],
-        "suggested": _suggested(study),
+        "chosen": any(card.flags for card in shown),
+        "suggested": [(card, flags) for card in shown for flags in card.predicted][:MOST_SCHEDULES],
         "without_forward": WITHOUT_FORWARD,
+        "when": lambda load, one: when(load, one, words),
+        "notes": lambda one: notes(one, words),
+        "turns": lambda one: turns(one.open, words),
+        "prompt": lambda name: prompt_word(words, name),
     }
 
 
-def _suggested(study: Study) -> list[tuple[Label, schedule.Suggested]]:
-    """Return the schedules that nobody has measured, one of each way of speculating."""
-    found = {id(one.pair): one for one in schedule.suggestions(study)}
-    done = {(one.pair["model"], one.pair.speculation) for one in schedule.measured(study)}
-    pairs = [
-        pair for pair in leading(one.pair for one in found.values()) if (pair["model"], pair.speculation) not in done
-    ]
-    return [(label_of(pair, SETTING), found[id(pair)]) for pair in pairs[:MOST_SCHEDULES]]
-
-
-def cards(study: Study, found: Iterable[Advice], words: Words) -> tuple[Card, ...]:
+def cards(study: Study, found: Iterable[Advice], every: Sequence[Load], words: Words) -> tuple[Card, ...]:
     """Return the advice of each model with its labels, conditions and flags."""
     rows = {row.row_id: row for row in study.rows}
-    return tuple(_card(study, one, rows, words) for one in found)
+    return tuple(_card(study, one, [load for load in every if load.model == one.model], rows, words) for one in found)
 
 
 def limits() -> dict[str, Any]:
@@ -152,7 +151,9 @@ def limits() -> dict[str, Any]:
     }
 
 
-def _card(study: Study, found: Advice, rows: Mapping[str, Row], words: Words) -> Card:
+def _card(study: Study, found: Advice, every: Sequence[Load], rows: Mapping[str, Row], words: Words) -> Card:
+    load = main_of(every)
+    flags = _flags(load) if load else ()
     pairs = [one.pair for one in found.judged]
     note = (spread_note(study, pairs, words),) if pairs else ()
     return Card(
@@ -161,7 +162,10 @@ def _card(study: Study, found: Advice, rows: Mapping[str, Row], words: Words) ->
         kv_cache=_told(found.kv_cache, rows),
         nvlink=_told(found.nvlink, rows),
         batching=_label_of_batching(found),
-        flags=_flags(found.choices, found.batching),
+        load=load,
+        others=sum(bool(one.settings) for one in every) - bool(load),
+        flags=tuple(one for one in flags if not one.setting.suggested),
+        predicted=tuple(one for one in flags if one.setting.suggested),
         conditions=(*conditions(study, words, pairs, found.model), *note),
     )
 
@@ -199,33 +203,13 @@ def _label_of_batching(found: Advice) -> Label | None:
     return Label(model=found.model, speculation=of.speculation or "", k=of.num_speculative_tokens, varying=varying)
 
 
-def _flags(choices: Sequence[Choice], batching: Batching | None) -> tuple[Flags, ...]:
-    """Put the concurrencies with one configuration together. What holds under load limits the sequences, too.
-
-    So does what was not chosen at the highest concurrency: it must not get there.
-    """
-    grouped: dict[str, list[Choice]] = {}
-    for one in choices:
-        grouped.setdefault(one.row.configuration_id, []).append(one)
-    highest = max((one.concurrency for one in choices), default=0)
-    found = []
-    for own in grouped.values():
-        last = own[-1]
-        limited = last.concurrency < highest and (last.row.max_num_seqs or highest) > last.concurrency
-        of_batching = batching.most if batching and last.concurrency == highest else None
-        found.append(
-            Flags(
-                concurrencies=tuple(one.concurrency for one in own),
-                choices=tuple(own),
-                label=label_of(own[0].row, ("kv_cache_dtype",)),
-                text=_pasted(last, last.concurrency if limited else of_batching),
-                limited=limited,
-            )
+def _flags(load: Load) -> tuple[Flags, ...]:
+    """Return the settings of a load with the lines of their commands."""
+    return tuple(
+        Flags(
+            setting=one,
+            label=label_of(one.row, ("kv_cache_dtype",)),
+            text=" \\\n".join(option_lines(one.serving, CHOSEN)),
         )
-    return tuple(found)
-
-
-def _pasted(choice: Choice, most: int | None) -> str:
-    """Return flags for a shell, one a line."""
-    lines = [f"{flag} {shlex.quote(value)}" for flag, value in choice.arguments(most)]
-    return " \\\n".join([*lines, *([choice.row.extra_flags] if choice.row.extra_flags else [])])
+        for one in load.settings
+    )

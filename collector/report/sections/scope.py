@@ -64,5 +64,5 @@ def _brackets(found: tuple[Unmeasured, ...]) -> list[tuple[tuple[int, ...], list
     named = labels([one.pair for one in found])
     grouped: dict[tuple[int, ...], list[Label]] = {}
     for one, label in zip(found, named, strict=True):
-        grouped.setdefault(one.between, []).append(label)
+        grouped.setdefault((one.bracket.low, one.bracket.high), []).append(label)
     return sorted(grouped.items())
