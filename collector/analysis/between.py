@@ -6,51 +6,31 @@ ran may differ. A cell without a like partner is refused with the columns in whi
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Any, Literal
 
 from collector.analysis.noise import Judgement, Noise, noise_among
-from collector.analysis.pairing import SAME_LOAD, SPECULATING, STAGE, Key, key, sortable
+from collector.analysis.pairing import key, sortable
 from collector.analysis.quantity import Quantity, mean_of, ratio_of
 from collector.analysis.repeats import Kin, RepeatError, largest, repeat_errors
 from collector.analysis.study import Study
+from collector.analysis.unlike import TOLD, Cells, Refused, Side, cells_of, refused
+from collector.core.due import made_good
 from collector.core.errors import UserError
-from collector.core.rows import Failure, Row, comparable, failed_checks
+from collector.core.rows import Failure, Row, comparable
 from collector.core.units import DISPLAYED
 
-#: What makes two cells alike.
-LIKE = (
-    "provenance", "series", "model", "model_path", "kv_cache_dtype", *SPECULATING, "nvlink", "tensor_parallel",
-    "max_model_len", "max_num_seqs", *SAME_LOAD, *STAGE,
-)  # fmt: skip
-#: Of these the last part of a path counts: another host keeps the same weights elsewhere.
-_PATHS = ("model_path", "drafter")
-#: What a failure tells of this.
-_TOLD = ("provenance", "series", "model", "kv_cache_dtype", "speculation", "num_speculative_tokens", "nvlink")
 #: What may differ, and is told before any figure.
 MAY_DIFFER = (
     "host_id", "cpu_model", "gpu_model", "gpu_count", "driver_version", "engine_kind", "engine_version", "image",
     "model_revision", "extra_flags", "attention_backend", "cudagraph_mode", "all_reduce", "collector_version",
     "plan_digest",
 )  # fmt: skip
-#: What differs with a column by nature is not named beside it.
-_FOLLOWS = {
-    "prompt_set": {"prompt_set_digest"},
-    "concurrency": {"requests", "warmup_requests"},
-    "speculation": {"num_speculative_tokens", "drafter", "speculative_config"},
-    "num_speculative_tokens": {"speculative_config"},
-    "model": {"model_path", "drafter"},
-}
 METRICS = ("system_throughput_tok_s", "ttft_mean_s", "tpot_mean_s")
 
-Side = Literal["A", "B"]
 #: small: larger than noise, but nobody would change a setting for it. unknown: neither campaign repeated anything.
 Verdict = Literal["regression", "gain", "small", "within", "unknown"]
-RefusalKind = Literal["differs", "checks", "failed", "ambiguous"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,16 +54,6 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refused:
-    """A cell of one side that is not compared. `names`: columns, checks or failure categories, by kind."""
-
-    side: Side
-    cell: Row
-    kind: RefusalKind
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Comparison:
     """What two campaigns say against each other. `differs`: column to the values of A and of B, None where missing."""
 
@@ -92,6 +62,7 @@ class Comparison:
     cells: tuple[Compared, ...]
     refused: tuple[Refused, ...]
     left_out: Mapping[Side, int]  # rows with a failed check
+    new_failures: tuple[Failure, ...]  # of B: what ran in A and never failed there
 
     def count(self, verdict: Verdict) -> int:
         return sum(change.verdict == verdict for cell in self.cells for change in cell.changes)
@@ -102,31 +73,48 @@ class Comparison:
         return tuple(one for one in self.refused if one.kind == "failed" and one.side == "A")
 
     @property
+    def missing(self) -> tuple[Refused, ...]:
+        """Return the other cells that A measured and of which B has no comparable row."""
+        without = ("differs", "ambiguous", "checks_there")
+        return tuple(one for one in self.refused if one.side == "A" and one.kind in without)
+
+    @property
     def worse(self) -> bool:
-        return bool(self.count("regression") or self.broke)
-
-
-Cells = dict[Key, dict[str, list[Row]]]
+        return bool(self.count("regression") or self.broke or self.new_failures)
 
 
 def compare(a: Study, b: Study) -> Comparison:
     """Compare two campaigns. Raises UserError where their provenances have nothing in common."""
     _same_provenance(a, b)
     studies: dict[Side, Study] = {"A": _tagged(a, "A"), "B": _tagged(b, "B")}
-    cells = {side: _cells(study.rows) for side, study in studies.items()}
+    cells = {side: cells_of(study.rows) for side, study in studies.items()}
     matched = _matched(cells["A"], cells["B"])
     noises = {metric: _noise(metric, matched, studies) for metric in METRICS}
-    refused = [
-        *_refused("A", cells["A"], cells["B"], studies["B"]),
-        *_refused("B", cells["B"], cells["A"], studies["A"]),
-    ]
+    failures = {
+        side: [one for one in study.failures if not made_good(one, study.rows)]
+        for side, study in zip("AB", (a, b), strict=True)
+    }
     return Comparison(
         differs=_differences(a.rows, b.rows),
         errors={name: {side: repeat_errors(one, name) for side, one in studies.items()} for name in METRICS},
         cells=tuple(_compared(of_a, of_b, noises) for of_a, of_b in matched),
-        refused=tuple(refused),
+        refused=(
+            *refused("A", cells["A"], cells["B"], failures["B"]),
+            *refused("B", cells["B"], cells["A"], failures["A"]),
+        ),
         left_out={side: sum(not comparable(row) for row in study.rows) for side, study in studies.items()},
+        new_failures=tuple(_new(failures["B"], failures["A"], studies["A"].rows)),
     )
+
+
+def _new(failures: Iterable[Failure], others: Iterable[Failure], ran: Iterable[Row]) -> Iterable[Failure]:
+    """Yield one failure of each configuration that ran on the other side and did not fail there."""
+    before, known = {key(one, TOLD) for one in others}, {key(row, TOLD) for row in ran}
+    for one in failures:
+        told = key(one, TOLD)
+        if told in known - before:
+            before.add(told)
+            yield one
 
 
 def _same_provenance(a: Study, b: Study) -> None:
@@ -141,25 +129,6 @@ def _same_provenance(a: Study, b: Study) -> None:
 def _tagged(study: Study, side: Side) -> Study:
     """Give rows ids of their own side: the same plan has the same ids on every host."""
     return replace(study, rows=tuple(replace(row, campaign=side, row_id=f"{side}/{row.row_id}") for row in study.rows))
-
-
-def _cells(rows: Iterable[Row]) -> Cells:
-    """Return the rows of each cell, by configuration, in the order of their repeats."""
-    found: Cells = defaultdict(lambda: defaultdict(list))
-    for row in sorted(rows, key=lambda row: (row.repeat, row.row_id)):
-        found[_like(row)][row.configuration_id].append(row)
-    return found
-
-
-def _like(row: Row) -> Key:
-    """Return what makes a cell alike, without the folders in which a host keeps its weights."""
-    found = {name: getattr(row, name) for name in LIKE}
-    found |= {name: PurePath(found[name]).name for name in _PATHS if found[name]}
-    if row.speculative_config:
-        given = json.loads(row.speculative_config)
-        named = {name: PurePath(value).name for name, value in given.items() if name == "model"}
-        found["speculative_config"] = json.dumps(given | named, sort_keys=True)
-    return tuple(found.values())
 
 
 def _matched(a: Cells, b: Cells) -> list[tuple[list[Row], list[Row]]]:
@@ -209,48 +178,6 @@ def _verdict(metric: str, judged: Judgement) -> Verdict:
     if not judged.side:
         return "small"
     return "gain" if (judged.side > 0) == (DISPLAYED[metric].better == "higher") else "regression"
-
-
-def _refused(side: Side, own: Cells, other: Cells, there: Study) -> Iterable[Refused]:
-    """Yield the cells of one side that are not compared, with the reason."""
-    for setting in sorted(own, key=sortable):
-        for name, rows in sorted(own[setting].items()):
-            checks = sorted({one for row in rows for one in failed_checks(row)})
-            partner = other[setting].get(name) if setting in other else None
-            if setting in other and len(own[setting]) == len(other[setting]) == 1:
-                partner = next(iter(other[setting].values()))
-            if not any(map(comparable, rows)):
-                yield Refused(side=side, cell=rows[0], kind="checks", names=tuple(checks))
-            elif partner and not any(map(comparable, partner)):
-                continue  # the other side's refusal says why
-            elif not partner:
-                kind, names = _reason(rows[0], other, there.failures, setting in other)
-                yield Refused(side=side, cell=rows[0], kind=kind, names=names)
-
-
-def _reason(cell: Row, other: Cells, failures: Iterable[Failure], alike: bool) -> tuple[RefusalKind, tuple[str, ...]]:
-    if alike:
-        return "ambiguous", ()
-    ran = {key(row, _TOLD) for cells in other.values() for rows in cells.values() for row in rows}
-    told = key(cell, _TOLD)
-    failed = {one.category for one in failures if tuple(getattr(one, name) for name in _TOLD) == told}
-    if failed and told not in ran:
-        return "failed", tuple(sorted(failed))
-    return "differs", nearest(_like(cell), other)
-
-
-def nearest(setting: Key, others: Iterable[Key]) -> tuple[str, ...]:
-    """Return the columns in which the nearest of these cells differs, one of the same model if there is any."""
-    model = LIKE.index("model")
-    known = list(others)
-    kindred = [one for one in known if one[model] == setting[model]] or known
-    return min((_differing(setting, one) for one in kindred), key=lambda names: (len(names), names), default=())
-
-
-def _differing(setting: Key, other: Key) -> tuple[str, ...]:
-    names = [name for name, mine, theirs in zip(LIKE, setting, other, strict=True) if mine != theirs]
-    follows = {name for column in names for name in _FOLLOWS.get(column, ())}
-    return tuple(name for name in names if name not in follows)
 
 
 def _differences(a: Iterable[Row], b: Iterable[Row]) -> dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]]:

@@ -119,7 +119,7 @@ class Arm:
         return len({row.configuration_id for row in self.usable}) == 1 and len(set(repeats)) == len(repeats)
 
 
-def key(row: Row, columns: Iterable[str]) -> Key:
+def key(row: Row | Failure, columns: Iterable[str]) -> Key:
     return tuple(getattr(row, name) for name in columns)
 
 

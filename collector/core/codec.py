@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import re
 import types
@@ -23,6 +24,7 @@ from collector.core.rows import SCHEMA_VERSION, Failure, Position, Row
 Record = TypeVar("Record", Row, Failure, Position)
 
 FLOAT_FORMAT = ".9g"
+BYTE_ORDER_MARK = "\ufeff"
 
 #: Signs of a number as it is written here; int() and float() also take blanks, underscores and other digits.
 _PLAIN = re.compile(r"[-+.0-9eE]+")
@@ -140,6 +142,25 @@ def _read_value(text: str, kind: type) -> object:
     return kind(text)
 
 
+def check_objects(rows: Iterable[Row], name: str) -> None:
+    """Hold the column that is read as JSON up to it. Raises DataError; `name` is the file as the user knows it."""
+    for row in rows:
+        text = row.speculative_config
+        if text is not None and not _is_object(text):
+            raise DataError(
+                f"{name}, row {row.row_id}, column speculative_config: found {text!r}, expected a JSON object or empty"
+            )
+
+
+@cache
+def _is_object(text: str) -> bool:
+    """Whether a text is a JSON object; a campaign has few that differ."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 def _parse(record: type[Record], values: dict[str, str], where: str) -> Record:
     parsed: dict[str, object] = {}
     for name, (kind, optional) in column_types(record).items():
@@ -190,8 +211,11 @@ def _check_header(columns: list[str], record: type[Any], name: str) -> None:
 
 
 def from_csv(record: type[Record], text: str, name: str) -> list[Record]:
-    """Read a whole file's text; `name` is the file as the user knows it. Raises DataError."""
-    reader = csv.reader(io.StringIO(text), strict=True)
+    """Read a whole file's text; `name` is the file as the user knows it. Raises DataError.
+
+    A byte-order mark, as spreadsheets write it, is no part of the first column's name.
+    """
+    reader = csv.reader(io.StringIO(text.removeprefix(BYTE_ORDER_MARK)), strict=True)
     try:
         columns = next(reader, None)
         if columns is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from collector.core.configuration import Run, Stage, row_id
 from collector.core.plan_schema import Limits
-from collector.core.rows import Failure
+from collector.core.rows import Failure, Row
 
 HOST_DOWN = "host_down"
 #: Phase of a cell that the engine could never serve: it was ready, and went on with the other cells.
@@ -60,3 +60,12 @@ def _reason(failures: list[Failure], run: Run, limits: Limits) -> str:
 def refused_cell(failure: Failure) -> bool:
     """Return whether a failure is one cell's alone."""
     return failure.row_id is not None and failure.phase == REFUSED_PHASE
+
+
+def made_good(failure: Failure, rows: Iterable[Row]) -> bool:
+    """Return whether a later attempt measured what failed."""
+    return any(
+        (row.configuration_id, row.repeat) == (failure.configuration_id, failure.repeat)
+        and (failure.row_id == row.row_id or (failure.row_id is None and row.measured_at > failure.failed_at))
+        for row in rows
+    )

@@ -32,7 +32,9 @@ SIGNS = (
     b"EngineCore encountered a",
 )
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\[\d[0-9;]*m")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\[\d[0-9;]*m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+#: What else would act on the terminal or the page that shows a line: control characters, and turns of direction.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _PREFIX = re.compile(
     r"[\w.-]+ +\| "  # docker compose
     r"|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"  # docker logs --timestamps, kubernetes
@@ -100,7 +102,7 @@ def read_lines(log: str) -> Iterator[Line]:
             continue
         text = _of_json_file(raw) if raw.startswith(_JSON_FILE) else raw.removeprefix(mark)
         text = text.rstrip("\r\n").rpartition("\r")[2][:LINE_CHARS]  # a progress bar overwrites itself
-        text = _ANSI.sub("", text).replace("\0", "").rstrip()
+        text = _CONTROLS.sub("", _ANSI.sub("", text)).rstrip()
         said: dict[str, str] = {}
         while prefix := _PREFIX.match(text):
             said |= {name: value for name, value in prefix.groupdict().items() if value}

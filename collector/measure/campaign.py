@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from collector.core.codec import cells_of, from_csv
+from collector.core.codec import cells_of, check_objects, from_csv
 from collector.core.configuration import Plan
-from collector.core.errors import DataError, UserError
+from collector.core.errors import DataError, UserError, close_words
 from collector.core.failure_words import CATEGORIES, PHASES
 from collector.core.plan import parse_plan
 from collector.core.record import make_row
@@ -26,7 +26,11 @@ def find_campaign(path: Path, data: Path = Path("data")) -> Path:
     for folder in (path, data / path):
         if (folder / "rows.csv").is_file():
             return folder
-    raise UserError(f"{path}: no campaign there (no rows.csv); name a folder such as {data}/NAME")
+        if (folder / "figures.csv").is_file():
+            raise UserError(f"{folder}: figures that others published, not rows; name a campaign, such as {data}/NAME")
+    known = sorted(one.parent.name for one in data.glob("*/rows.csv"))
+    near = close_words(path.name, known)
+    raise UserError(f"{path}: no campaign there (no rows.csv){near}; name a folder such as {data}/NAME")
 
 
 def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]:
@@ -40,8 +44,10 @@ def read_tables(folder: Path) -> tuple[list[Row], list[Failure], list[Position]]
             raise DataError(f"{path}: cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    rows = from_csv(Row, texts["rows.csv"], str(folder / "rows.csv"))
+    check_objects(rows, str(folder / "rows.csv"))
     return (
-        from_csv(Row, texts["rows.csv"], str(folder / "rows.csv")),
+        rows,
         from_csv(Failure, texts["failures.csv"], str(folder / "failures.csv")),
         from_csv(Position, texts["positions.csv"], str(folder / "positions.csv")),
     )
@@ -52,19 +58,38 @@ def read_plans(folder: Path) -> tuple[Plan, ...]:
     paths = [folder / "plan.yaml", *sorted(folder.glob("plan-*.yaml"))]
     try:
         return tuple(parse_plan(path.read_text(encoding="utf-8"), str(path)) for path in paths)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be read: {error.strerror}; restore the campaign's plan") from error
+    except UnicodeDecodeError as error:
         raise UserError(f"{folder}: its plan cannot be read: {error}") from error
 
 
 def recomputed(folder: Path, rows: list[Row]) -> tuple[list[Row], list[Position]]:
-    """Make every row again from its evidence, in the order of the table."""
+    """Make every row again from its evidence, in the order of the table. Raises DataError where that is not there."""
     made_rows: list[Row] = []
     made_positions: list[Position] = []
+    lost: list[str] = []
     for row in rows:
-        again, positions = make_row(*evidence.load(folder / "raw", row.row_id))
+        try:
+            again, positions = make_row(*evidence.load(folder / "raw", row.row_id))
+        except evidence.LostError as error:
+            lost.append(str(error))
+            continue
         made_rows.append(again)
         made_positions += positions
+    if lost:
+        raise DataError(_without_evidence(folder, rows, lost))
     return made_rows, made_positions
+
+
+def _without_evidence(folder: Path, rows: list[Row], lost: list[str]) -> str:
+    """Say in one sentence of how many rows the evidence is not there, and what brings it back."""
+    raw = folder / "raw"
+    what = f"that of {len(lost)} of {len(rows)} rows is missing (the first: {lost[0]})" if raw.is_dir() else "not there"
+    fix = "restore it from where it was measured"
+    if {row.provenance for row in rows} == {"emulated"}:
+        fix = "a sweep of the campaign's plan into another folder makes the same rows and their evidence again"
+    return f"{raw}: {what}, so that {len(lost)} rows cannot be held against their evidence; {fix}"
 
 
 def problems(folder: Path) -> Iterator[str]:
@@ -74,9 +99,18 @@ def problems(folder: Path) -> Iterator[str]:
     yield from _word_problems(folder, rows, failures)
     yield from _descriptor_problems(folder)
     yield from _origin_problems(folder, rows)
+    yield from _evidence_problems(folder, rows, positions)
+
+
+def _evidence_problems(folder: Path, rows: list[Row], positions: list[Position]) -> Iterator[str]:
+    """Hold the rows against their evidence; rows that have none are one problem."""
+    lost: list[str] = []
     for row in rows:
         try:
             again, positions_again = make_row(*evidence.load(folder / "raw", row.row_id))
+        except evidence.LostError as error:
+            lost.append(str(error))
+            continue
         except DataError as error:
             yield str(error)
             continue
@@ -87,6 +121,8 @@ def problems(folder: Path) -> Iterator[str]:
         names = [name for name, cell in stored.items() if made[name] != cell]
         if names:
             yield f"{folder / 'rows.csv'}: row {row.row_id} does not follow from its evidence ({', '.join(names[:5])})"
+    if lost:
+        yield _without_evidence(folder, rows, lost)
 
 
 def _key_problems(folder: Path, rows: list[Row], failures: list[Failure], positions: list[Position]) -> Iterator[str]:
@@ -147,5 +183,5 @@ def _descriptor_problems(folder: Path) -> Iterator[str]:
     except (OSError, ValueError) as error:
         yield f"{path}: cannot be read: {error}"
         return
-    if stored != data_package(folder.resolve().name, stored.get("description", "")):
+    if not isinstance(stored, dict) or stored != data_package(folder.resolve().name, stored.get("description", "")):
         yield f"{path}: does not describe the tables of this version"

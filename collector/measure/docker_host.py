@@ -9,6 +9,7 @@ from typing import Any
 
 from collector.core.doctor.facts import Docker
 from collector.core.errors import UserError
+from collector.core.secrets import redact
 from collector.measure.engines.daemon import connect, translated
 from collector.measure.engines.images import digest_of
 from collector.measure.failed import MeasurementError
@@ -21,7 +22,7 @@ def look(images: Iterable[str], variables: Mapping[str, str]) -> tuple[Docker, P
             said: dict[str, Any] = api.info()
             missing = tuple(one for one in images if digest_of(api, one) is None)
     except (UserError, MeasurementError) as error:
-        return Docker(error=str(error)), None
+        return Docker(error=str(error), host=redact(variables.get("DOCKER_HOST", "")) or None), None
     found = Docker(version=said.get("ServerVersion"), gpu_runtime=_hands_out_gpus(said), missing_images=missing)
     return found, Path(said["DockerRootDir"]) if said.get("DockerRootDir") else None
 

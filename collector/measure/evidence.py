@@ -32,6 +32,10 @@ SCRAPES = ("before", "after", "confirm")
 IDLE = "idle"
 
 
+class LostError(DataError):
+    """A file of the evidence that is not there."""
+
+
 def store(folder: Path, row_id: str, context: Context, cell: tuple[Configuration, Stage], measured: Measured) -> None:
     """Write the evidence of a row; it is whole before the row is appended."""
     configuration, stage = cell
@@ -130,8 +134,11 @@ def _unpack(path: Path) -> str:
     try:
         packed = path.read_bytes()
         text = gzip.decompress(packed).decode()
+    except FileNotFoundError as error:
+        raise LostError(f"{path}: not there") from error
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+        said = (error.strerror if isinstance(error, OSError) else None) or error
+        raise DataError(f"{path}: cannot be read: {said}") from error
     if not packed:  # which gzip takes for a compressed nothing
         raise DataError(f"{path}: cannot be read: the file is empty")
     return text

@@ -194,10 +194,12 @@ _FILES: dict[type, str] = {Row: "rows.csv", Failure: "failures.csv", Position: "
 def _records(folder: Path, record: type[Record]) -> list[Record]:
     """Read a table, dropping a last line that a crash cut short; make it with its header where there is none.
 
-    A table of an older version is written anew, as what is appended to it is of this one.
+    A table of an older version, or with a spreadsheet's marks, is written anew: what is appended has none.
     """
     path = folder / _FILES[record]
     content = path.read_bytes() if path.exists() else b""
+    if b"\r" in content and NEWLINE not in content:  # all of it would be taken for one torn line
+        raise DataError(f"{path}: its lines end with a bare carriage return; save it with line feeds, or restore it")
     whole = without_torn_tail(content) or header_line(record).encode()
     try:
         text = whole.decode()

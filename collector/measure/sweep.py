@@ -46,13 +46,17 @@ async def sweep(job: Job) -> None:
     wanted = [run for run in job.plan.runs if resume.due_now(job, run, past)[0]]
     await job.kind.prepare(job.store.folder, job.plan, wanted, job.variables, job.tell)
     resume.record_host_down(job, past)  # by the log, which a container may have kept until now
-    total = len(job.plan.runs)
-    for number, run in enumerate(job.plan.runs, start=1):
+    left = [run for run in job.plan.runs if any(resume.due_now(job, run, past))]
+    if 0 < len(left) < len(job.plan.runs):
+        job.tell(telling.left(len(left), len(job.plan.runs)))
+    for number, run in enumerate(left, start=1):
         stages, held_back = resume.due_now(job, run, past)
-        title = f"[{number}/{total}] {telling.run(run)}"
+        title = f"[{number}/{len(left)}] {telling.run(run)}"
         if held_back:
             job.tell(f"{title}: left out, {held_back}; --retry-failed tries it")
-        if stages and (run.configuration.configuration_id, run.repeat) not in job.failed:
+        if stages and (run.configuration.configuration_id, run.repeat) in job.failed:
+            job.tell(f"{title}: left out, it failed above")
+        elif stages:
             job.tell(title)
             await _measure_run(job, run, stages, resume.number_of(job, run, past))
     job.journal.note(journal.SWEEP_FINISHED)
@@ -110,8 +114,7 @@ async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine:
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
         job.store.refuse_other(provenance := job.provenance(attempt.ready, engine.log_text()))
-        if provenance == "emulated":
-            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
+        attempt.sensor = None if provenance == "emulated" else attempt.sensor  # the host's GPUs have no part in it
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:

@@ -25,6 +25,10 @@ def run(one: Run) -> str:
     return f"{one.configuration.label}{repeat} ({one.configuration.configuration_id})"
 
 
+def left(starts: int, planned: int) -> str:
+    return f"{planned - starts} of {planned} engine starts have nothing left to measure"
+
+
 def ready(one: Ready) -> str:
     return f"    ready after {one.start_s:.0f} s: vLLM {one.version}"
 

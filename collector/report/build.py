@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, TypeVar
 
 from jinja2 import FileSystemLoader
 
 from collector.analysis.left_open import EMULATED
-from collector.core.codec import from_csv
+from collector.core.codec import check_objects, from_csv
+from collector.core.due import made_good
 from collector.core.errors import DataError, PlanError, UserError, close_words
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
@@ -21,6 +22,7 @@ from collector.core.sound import check_tables
 from collector.report.evidence import CONTINUING, FILES, PUBLISHED_TABLES, described, stored_files
 from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published, parse_published
+from collector.report.tree import COMMON, campaigns_written, common_files, remove_stale, write_if_changed
 from collector.report.words import LANGUAGES
 
 #: The words and loops of the pages, and the plans that come with the program, stand beside the package.
@@ -30,11 +32,6 @@ PLANS = TEMPLATES.with_name("plans")
 PROFILE = Path(__file__).resolve().parents[1] / "emulator" / "profiles" / "dual-3090.json"
 #: Figures published elsewhere lie beside the campaigns and are none.
 PUBLISHED = "published"
-
-#: Hand-written files that every language's tree gets a copy of.
-COMMON = "common"
-#: Lists what the last build wrote, so that only its own files are ever removed. MkDocs skips dot files.
-WRITTEN = ".written-by-build"
 
 CAMPAIGN_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 RESERVED_NAMES = ("index",)
@@ -53,13 +50,21 @@ class BuildReport:
     faults: tuple[str, ...] = ()  # what pages do without, a sentence each
 
 
-def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = None) -> BuildReport:
-    """Write the pages of all campaigns, or of the named ones only, into site_src/ko and site_src/en."""
+def build_site(
+    data: Path, site_src: Path, campaigns: Sequence[str] | None = None, *, allow_empty: bool = False
+) -> BuildReport:
+    """Write the pages of all campaigns, or of the named ones only, into site_src/ko and site_src/en.
+
+    Raises UserError before anything is written or removed: where a campaign cannot be read, and where none is left
+    while pages of some are there, unless `allow_empty`.
+    """
     names = _chosen(data, campaigns)
-    read = [read_campaign(data / name) for name in names]
+    if not names and not allow_empty:
+        _refuse_to_empty(data, campaigns_written(site_src) - {PUBLISHED})
+    read = _read_all(data, names)
     published = read_published(data / PUBLISHED)
     loader = FileSystemLoader(_existing(TEMPLATES, "the page templates"))
-    common = _common(site_src / COMMON)
+    common = common_files(_existing(site_src / COMMON, "the site's own files"))
     for name in (*names, *([PUBLISHED] if published else [])):
         stored = stored_files(data / name, *([PUBLISHED_TABLES] if name == PUBLISHED else []))
         common |= {f"campaigns/{name}/{FILES}/{file}": content for file, content in stored.items()}
@@ -67,8 +72,8 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
     for language in LANGUAGES:
         texts = {name: text.encode() for name, text in pages(read, loader, language, published).items()}
         files |= {f"{language}/{name}": content for name, content in (common | texts).items()}
-    written = [name for name, content in sorted(files.items()) if _write_if_changed(site_src / name, content)]
-    removed = [name for language in LANGUAGES for name in _remove_stale(site_src, language, files)]
+    written = [name for name, content in sorted(files.items()) if write_if_changed(site_src / name, content)]
+    removed = [name for language in LANGUAGES for name in remove_stale(site_src, language, files)]
     return BuildReport(
         campaigns=tuple(names),
         written=tuple(written),
@@ -78,40 +83,67 @@ def build_site(data: Path, site_src: Path, campaigns: Sequence[str] | None = Non
     )
 
 
-def campaign_names(data: Path) -> list[str]:
-    """Return the folders under `data` that hold a campaign: rows, or a plan that has none yet."""
-    if not data.is_dir():
-        return []
-    found = sorted(one.name for one in data.iterdir() if (one / "rows.csv").is_file() or (one / "plan.yaml").is_file())
-    for name in found:
-        if not CAMPAIGN_NAME.fullmatch(name) or name in RESERVED_NAMES:
-            raise DataError(
-                f"{data / name}: a campaign's folder has lower-case letters, digits, dots and hyphens, "
-                f"and is not called {RESERVED_NAMES[0]}"
-            )
-    return found
+def _refuse_to_empty(data: Path, gone: Collection[str]) -> None:
+    """A wrong --data, or a checkout without its data, must not cost the pages of every campaign."""
+    if gone:
+        raise UserError(
+            f"{data}: no campaign there, and a build would remove the pages of {', '.join(sorted(gone))}; name the "
+            "folder of campaigns with --data, or remove them with --allow-empty"
+        )
 
 
 def _chosen(data: Path, campaigns: Sequence[str] | None) -> list[str]:
     known = campaign_names(data)
-    if not campaigns:
-        return known
-    for name in campaigns:
+    for name in campaigns or ():
         if name not in known:
             there = f"there are {', '.join(known)}" if known else "there is none yet"
             raise UserError(f"no campaign {name!r} under {data}{close_words(name, known) or f'; {there}'}")
-    return sorted(set(campaigns))
+    return sorted(set(campaigns)) if campaigns else known
+
+
+def campaign_names(data: Path) -> list[str]:
+    """Return the folders under `data` that hold a campaign: rows, or a plan that has none yet."""
+    if not data.is_dir():
+        return []
+    return sorted(one.name for one in data.iterdir() if (one / "rows.csv").is_file() or (one / "plan.yaml").is_file())
+
+
+def _read_all(data: Path, names: Sequence[str]) -> list[Campaign]:
+    """Read every campaign. Raises DataError with what is wrong in each of them, and the ways out."""
+    read, wrong = [], dict[str, str]()
+    for name in names:
+        try:
+            _check_name(data / name)
+            read.append(read_campaign(data / name))
+        except UserError as error:
+            wrong[name] = str(error)
+    if wrong:
+        rest = " ".join(name for name in names if name not in wrong)
+        leave = f"leave {'it' if len(wrong) == 1 else 'them'} out"
+        ways = f"`collector build {rest}` or moving the folder away from {data}" if rest else "moving the folder away"
+        told = "\n".join(wrong.values())
+        raise DataError(f"{told}\nnothing was written: mend this (`collector check` says more), or {leave} by {ways}")
+    return read
+
+
+def _check_name(folder: Path) -> None:
+    if not CAMPAIGN_NAME.fullmatch(folder.name) or folder.name in RESERVED_NAMES:
+        raise DataError(
+            f"{folder}: a campaign's folder has lower-case letters, digits, dots and hyphens, "
+            f"and is not called {RESERVED_NAMES[0]}; rename it, and the column campaign in its tables"
+        )
 
 
 def read_campaign(folder: Path) -> Campaign:
     """Read a campaign's files. A missing table is an empty one. Errors name file and line."""
     rows = _read(Row, folder / "rows.csv")
     failures = _read(Failure, folder / "failures.csv")
+    check_objects(rows, str(folder / "rows.csv"))
     check_tables(folder, rows, failures)
     host = _text(folder / "host.json")
     if host is not None:
         _check_json(folder / "host.json", host)
-    shown = tuple(one for one in failures if not _made_good(one, rows))
+    shown = tuple(one for one in failures if not made_good(one, rows))
     stored = stored_files(folder)
     plan, kept = _text(folder / "plan.yaml"), _text(PLANS / f"{folder.name}.yaml")
     return Campaign(
@@ -164,15 +196,6 @@ def _scripted(failure: Failure) -> bool:
     )
 
 
-def _made_good(failure: Failure, rows: Sequence[Row]) -> bool:
-    """Whether a later attempt measured what failed here: then it stays in failures.csv, not on the page."""
-    return any(
-        (row.configuration_id, row.repeat) == (failure.configuration_id, failure.repeat)
-        and failure.row_id in (None, row.row_id)
-        for row in rows
-    )
-
-
 def _read(record: type[Record], path: Path) -> list[Record]:
     text = _text(path)
     return [] if text is None else from_csv(record, text, str(path))
@@ -201,43 +224,3 @@ def _existing(folder: Path, what: str) -> Path:
     if not folder.is_dir():
         raise UserError(f"{folder}: not found; {what} come with a checkout of the repository")
     return folder
-
-
-def _common(folder: Path) -> dict[str, bytes]:
-    _existing(folder, "the site's own files")
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-
-
-def _write_if_changed(path: Path, content: bytes) -> bool:
-    """Leave an unchanged file untouched: a preview that watches it would build without end."""
-    try:
-        if path.is_file() and path.read_bytes() == content:
-            return False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
-    return True
-
-
-def _remove_stale(site_src: Path, language: str, files: Iterable[str]) -> list[str]:
-    """Remove what an earlier build wrote and this one did not, and note what it wrote."""
-    tree = site_src / language
-    note = tree / WRITTEN
-    now = sorted(name.removeprefix(f"{language}/") for name in files if name.startswith(f"{language}/"))
-    before = note.read_text(encoding="utf-8").splitlines() if note.is_file() else []
-    stale = [name for name in before if name not in set(now) and _inside(tree, name)]
-    for name in stale:
-        (tree / name).unlink()
-        for folder in (tree / part for part in PurePosixPath(name).parents if part.name):
-            if not any(folder.iterdir()):
-                folder.rmdir()
-    _write_if_changed(note, "".join(f"{name}\n" for name in now).encode())
-    return [f"{language}/{name}" for name in stale]
-
-
-def _inside(tree: Path, name: str) -> bool:
-    path = tree / name
-    return path.is_file() and path.resolve().is_relative_to(tree.resolve())

@@ -28,6 +28,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         default=Path("site_src"),
         help="where the site's sources lie (default: %(default)s)",
     )
+    parser.add_argument(
+        "--allow-empty", action="store_true", help="remove the pages of all campaigns where DATA has none any more"
+    )
     parser.set_defaults(run=run)
 
 
@@ -36,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.data.is_dir():
         raise UserError(f"{args.data}: no such folder; name the folder of campaigns with --data")
-    report = build_site(args.data, args.site_src, args.campaigns or None)
+    report = build_site(args.data, args.site_src, args.campaigns or None, allow_empty=args.allow_empty)
     counts = f"{len(report.written)} written, {len(report.unchanged)} unchanged, {len(report.removed)} removed"
     print(f"campaigns: {', '.join(report.campaigns) or f'none under {args.data}'}")
     print(f"files: {counts} in {args.site_src / 'ko'} and {args.site_src / 'en'}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
+from collector.core.errors import UserError
 from collector.measure.campaign import find_campaign, problems, read_tables
 
 
@@ -16,26 +16,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    found = 0
+    """Print what is wrong; 1 where anything is, 2 where a campaign cannot be read. All are looked at."""
+    found, unread = 0, list[UserError]()
     for path in args.campaign:
-        folder = find_campaign(path)
-        told = _told(folder)
-        for one in told:
-            print(one)
-        rows, failures, _ = read_tables(folder)
-        marked = sum(bool(row.checks) for row in rows)
-        verdict = f"{len(told)} problems" if told else "valid"
-        print(f"{folder}: {verdict}; {len(rows)} rows ({marked} with failed checks), {len(failures)} failures")
-        found += len(told)
+        try:
+            found += _checked(find_campaign(path))
+        except UserError as error:
+            unread.append(error)
+    if unread:
+        raise UserError("\n".join(map(str, unread)))
     return 1 if found else 0
 
 
-def _told(folder: Path) -> list[str]:
-    """Return what is wrong with a campaign; where it has no evidence at all, that in one sentence."""
-    found, raw = list(problems(folder)), folder / "raw"
-    rest = [one for one in found if not one.startswith(f"{raw}{os.sep}")]
-    if raw.is_dir() or rest == found:
-        return found
-    lost = len(found) - len(rest)
-    told = f"{raw}: not there, so that {lost} rows cannot be held against their evidence; for an emulated campaign, "
-    return [*rest, f"{told}a sweep of its plan into another folder makes the same rows and their evidence again"]
+def _checked(folder: Path) -> int:
+    """Print the problems of a campaign and return how many there are."""
+    told = list(problems(folder))
+    for one in told:
+        print(one)
+    rows, failures, _ = read_tables(folder)
+    marked = sum(bool(row.checks) for row in rows)
+    verdict = f"{len(told)} problem{'s' if len(told) > 1 else ''}" if told else "valid"
+    print(f"{folder}: {verdict}; {len(rows)} rows ({marked} with failed checks), {len(failures)} failures")
+    return len(told)

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collector.core.errors import UserError
-from collector.core.rows import Row
+from collector.core.rows import Failure, Row
 from collector.core.units import DISPLAYED
 from collector.measure.campaign import find_campaign, read_tables
 
 if TYPE_CHECKING:  # analysis is loaded when the command runs
-    from collector.analysis.between import Change, Compared, Comparison, Refused
+    from collector.analysis.between import Change, Compared, Comparison
     from collector.analysis.repeats import Kin, RepeatError
+    from collector.analysis.unlike import Refused
 
 #: Worst first.
 ORDER = ("regression", "gain", "small", "unknown", "within")
@@ -29,25 +30,31 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "compare",
         help="two campaigns cell by cell: regressions and gains larger than noise",
         description="Compare the cells that two campaigns share, B against A. Exit code 0: no regression larger than "
-        "noise; 1: a regression, or a configuration that ran in A and fails in B; 2: nothing could be compared.",
+        "noise; 1: a regression, a configuration that ran in A and fails in B, or a cell of A without a comparable row "
+        "in B; 2: nothing could be compared.",
     )
     parser.add_argument("a", type=Path, metavar="A", help="campaign to compare with: a folder, or a name under --data")
     parser.add_argument("b", type=Path, metavar="B", help="campaign to judge")
     parser.add_argument("--data", type=Path, default=Path("data"), help="where campaigns lie (default: %(default)s)")
+    parser.add_argument(
+        "--allow-missing",
+        action="store_true",
+        help="let B lack cells of A: not measured, or with failed checks; a failed start is a regression all the same",
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison; 1 on a regression. Raises UserError where the campaigns share no cell."""
+    """Print the comparison; 1 where B is worse or lacks cells. Raises UserError where the campaigns share no cell."""
     from collector.analysis.between import compare
     from collector.analysis.study import Study
 
-    studies = []
+    studies: list[Study] = []
     for path in (args.a, args.b):
         folder = find_campaign(path, args.data)
         rows, failures, _ = read_tables(folder)
-        if not rows:
+        if not rows and (not failures or not studies):  # a B in which nothing starts any more is worse than A
             raise UserError(f"{folder / 'rows.csv'}: no row yet, so there is nothing to compare; sweep its plan first")
         studies.append(Study(name=str(folder), rows=tuple(rows), failures=tuple(failures)))
     found = compare(*studies)
@@ -57,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
         _show(found)
     else:
         print("\n".join([*head(found), *(_line(one) for one in _changes(found)), *tail(found)]))
-    if not found.cells and not found.broke:
+    if not found.cells and not found.worse:
         raise UserError(f"{args.a} and {args.b} share no cell that may be compared; see what differs above")
-    return 1 if found.worse else 0
+    return 1 if found.worse or (found.missing and not args.allow_missing) else 0
 
 
 def head(found: Comparison) -> Iterator[str]:
@@ -83,25 +90,34 @@ def _floor(kin: Kin, error: RepeatError) -> str:
 
 def tail(found: Comparison) -> Iterator[str]:
     """Yield what was refused and a summary."""
-    for (side, kind, names), cells in _grouped(found.refused).items():
+    lost = {*found.missing, *found.broke}
+    for (side, kind, names), cells in _grouped(one for one in found.refused if one not in lost).items():
         yield f"not compared: {len(cells)} cells of {side}: {_why(side, kind, names)}; such as {label(cells[0])}"
+    for (side, kind, names), cells in _grouped((*found.missing, *found.broke)).items():
+        yield f"missing in B: {len(cells)} cells of A: {_why(side, kind, names)}; such as {label(cells[0])}"
+    for one in found.new_failures:
+        yield f"regression: {_setting_of(one)}: failed in B and not in A: {one.category} ({one.phase})"
     counts = [f"{found.count(one)} {WORDS.get(one, one)}" for one in ORDER]  # type: ignore[arg-type]  # its words
     yield f"{len(found.cells)} cells compared in {sum(len(one.changes) for one in found.cells)} metrics: " + ", ".join(
         counts
     )
-    if found.broke:
-        yield f"{len(found.broke)} cells ran in A and their configuration failed in B"
+    if lost:
+        broke = f"{len(found.broke)} of them as their configuration failed"
+        yield f"{len(lost)} cells of A have no comparable row in B, {broke}"
     left = found.left_out
     yield f"left out: rows with failed checks: {left['A']} of A, {left['B']} of B"
 
 
 def label(row: Row) -> str:
     """Return what names a cell to a person."""
-    k = f" k={row.num_speculative_tokens}" if row.num_speculative_tokens is not None else ""
-    link = f" · NVLink {row.nvlink}" if row.nvlink else ""
-    series = f" · {row.series}" if row.series != "main" else ""
-    setting = f"{row.model} · KV {row.kv_cache_dtype} · speculation {row.speculation}{k}{link}{series}"
-    return f"{setting} · {row.prompt_set} · concurrency {row.concurrency}"
+    return f"{_setting_of(row)} · {row.prompt_set} · concurrency {row.concurrency}"
+
+
+def _setting_of(one: Row | Failure) -> str:
+    k = f" k={one.num_speculative_tokens}" if one.num_speculative_tokens is not None else ""
+    link = f" · NVLink {one.nvlink}" if one.nvlink else ""
+    series = f" · {one.series}" if one.series != "main" else ""
+    return f"{one.model} · KV {one.kv_cache_dtype} · speculation {one.speculation}{k}{link}{series}"
 
 
 def _changes(found: Comparison) -> list[tuple[Compared, Change]]:
@@ -146,6 +162,7 @@ def _why(side: str, kind: str, names: tuple[str, ...]) -> str:
     return {
         "differs": f"the nearest cell of {other} differs in {told}",
         "checks": f"failed checks ({told})",
+        "checks_there": f"failed checks of its rows in {other} ({told})",
         "failed": f"the configuration failed in {other} ({told})",
         "ambiguous": f"several configurations look alike in the columns and {other} has none of the same id",
     }[kind]
@@ -182,6 +199,14 @@ def as_json(found: Comparison) -> dict[str, Any]:
             {"side": one.side.lower(), "cell": _setting(one.cell), "kind": one.kind, "names": list(one.names)}
             for one in found.refused
         ],
+        "missing": [
+            {"cell": _setting(one.cell), "kind": one.kind, "names": list(one.names)}
+            for one in (*found.missing, *found.broke)
+        ],
+        "failed_in_b_only": [
+            {"setting": _setting_of(one), "category": one.category, "phase": one.phase, "cause": one.cause}
+            for one in found.new_failures
+        ],
         "rows_left_out": {side.lower(): count for side, count in found.left_out.items()},
         "summary": {one: found.count(one) for one in ORDER},  # type: ignore[arg-type]  # its words
         "worse": found.worse,
@@ -209,6 +234,6 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _setting(row: Row) -> dict[str, Any]:
-    from collector.analysis.between import LIKE
+    from collector.analysis.unlike import LIKE
 
     return {name: getattr(row, name) for name in LIKE}

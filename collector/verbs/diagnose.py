@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import mmap
+import os
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from collector.core.errors import UserError
 from collector.core.failures import CATEGORIES, Verdict, diagnose
+from collector.core.secrets import redact, secret_values
 
 STANDARD_INPUT = "-"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # what a Windows shell writes where it redirects
@@ -36,14 +39,27 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for every log; 1 if any of them is a failure."""
-    # All of them, before anything is printed.
-    verdicts = [(log, _judged(log, args.exit_code)) for log in args.logs]
+    """Print a verdict for every log that can be read; 1 if any of them is a failure, 2 if one cannot be read."""
+    verdicts, unread = [], list[UserError]()
+    for log in args.logs:
+        try:
+            verdicts.append((log, _without_secrets(_judged(log, args.exit_code))))
+        except UserError as error:
+            unread.append(error)
     if args.json:
         print(json.dumps([_as_object(log, verdict) for log, verdict in verdicts], indent=2, ensure_ascii=False))
-    else:
+    elif verdicts:
         print("\n\n".join(_as_text(log, verdict) for log, verdict in verdicts))
+    if unread:
+        raise UserError("\n".join(map(str, unread)))
     return int(any(verdict.category != "ok" for _, verdict in verdicts))
+
+
+def _without_secrets(verdict: Verdict) -> Verdict:
+    """A verdict is made to be pasted into an issue; a log from elsewhere may hold anything."""
+    secrets = secret_values(os.environ)
+    candidates = tuple(redact(one, secrets) for one in verdict.candidates)
+    return replace(verdict, cause=redact(verdict.cause, secrets), candidates=candidates)
 
 
 def _judged(log: str, exit_code: int | None) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import signal
 import sys
 import time
@@ -16,6 +17,13 @@ from collector.core.speculative import check_speculation
 LOOPBACK = "127.0.0.1"
 #: Whoever follows the log, such as a container's daemon, sees a line after at most this.
 LOG_EVERY_S = 0.2
+#: Least and most that an argument may be; the system picks a port for 0.
+_BOUNDS = {
+    "port": (0, 65535),
+    "tensor_parallel_size": (1, math.inf),
+    "max_model_len": (1, math.inf),
+    "max_num_seqs": (1, math.inf),
+}
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,8 +52,12 @@ def run(args: argparse.Namespace) -> int:
     from collector.emulator.profile_file import profile_of
     from collector.emulator.server import RealClock, bind
 
-    if args.speed <= 0:
+    if not 0 < args.speed < math.inf:
         raise UserError(f"--speed: found {args.speed:g}, expected more than 0")
+    for name, (least, most) in _BOUNDS.items():
+        if not least <= getattr(args, name) <= most:
+            expected = f"{least} or more" if most == math.inf else f"{least} to {most}"
+            raise UserError(f"--{name.replace('_', '-')}: found {getattr(args, name)}, expected {expected}")
     profile = profile_of(args.profile)
     setup = _setup(args, args.model or next(iter(profile.models)))
     profile.model(setup.model)

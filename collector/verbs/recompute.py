@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     rows, _, _ = read_tables(folder)
     made_rows, made_positions = recomputed(folder, rows)
     tables = {"rows.csv": to_csv(Row, made_rows), "positions.csv": to_csv(Position, made_positions)}
-    differing = [name for name, text in tables.items() if (folder / name).read_text(encoding="utf-8") != text]
+    differing = [name for name, text in tables.items() if (folder / name).read_bytes() != text.encode()]
     if not differing:
         print(f"{folder}: {len(rows)} rows follow from their evidence, byte for byte")
         return 0

@@ -189,7 +189,9 @@ def _summary(job: Job) -> str:
     cells = {row_id(run.configuration, stage, run.repeat) for run in job.plan.runs for stage in run.stages}
     have = len(cells & job.store.row_ids)
     parts = [f"{have} of {len(cells)} rows in {job.store.folder}"]
-    parts += [f"{len(job.store.rows) - have} more from other plans"] if len(job.store.rows) > have else []
+    parts += (
+        [f"{len(job.store.rows) - have} more that this plan does not ask for"] if len(job.store.rows) > have else []
+    )
     parts += [f"{marked} with failed checks"] if marked else []
     failures = len(unfinished(job))
     parts += [f"{failures} configuration{'s' if failures > 1 else ''} failed"] if failures else []

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.analysis.between import LIKE, MAY_DIFFER, Change, Comparison, Refused, compare
+from collector.analysis.between import MAY_DIFFER, Change, Comparison, compare
 from collector.analysis.noise import LEAST_EFFECT, NOISE_MULTIPLE
 from collector.analysis.study import Study
+from collector.analysis.unlike import LIKE, Refused
 from collector.core.errors import UserError
 from collector.core.rows import Failure, Row
 from tests.analysis.arms import MTP, arm, pair_of
@@ -169,6 +170,16 @@ def test_a_configuration_that_fails_now_is_worse_and_one_that_runs_now_is_not() 
     assert [(one.kind, one.names) for one in now.broke] == [("failed", ("oom_weights",))]
     assert now.worse
     assert not compare(study(*rest, failures=(failed,)), study(*rest, *ran)).worse
+
+
+def test_an_engine_that_dies_on_its_way_is_why_its_last_cells_are_missing() -> None:
+    a = arm({8: 300.0, 32: 500.0})
+    died = make_failure(model="alpha-30b", category="crashed_serving", phase="serving", row_id="the-row")
+    found = compare(study(*a), study(*arm({8: 300.0}), failures=(died,)))
+    assert [(one.cell.concurrency, one.kind, one.names) for one in found.refused] == [
+        (32, "failed", ("crashed_serving",))
+    ]
+    assert found.worse
 
 
 def test_configurations_that_look_alike_are_told_apart_by_their_ids_or_not_at_all() -> None:

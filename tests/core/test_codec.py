@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.core import codec
-from collector.core.codec import cells_of, column_types, from_csv, header, header_line, line_of, to_csv
+from collector.core.codec import cells_of, check_objects, column_types, from_csv, header, header_line, line_of, to_csv
 from collector.core.errors import DataError
 from collector.core.rows import SCHEMA_VERSION, Failure, Position, Row
 
@@ -232,11 +232,16 @@ def test_an_unknown_column_is_named_with_the_nearest_known() -> None:
     assert told(Position, text) == ("data/c/rows.csv, line 1: unknown column 'postion'; did you mean 'position'?")
 
 
-def test_a_column_of_a_spreadsheet_s_making_is_unknown() -> None:
+@pytest.mark.parametrize("text", ["{nope", "[1]", "mtp"])
+def test_a_speculative_config_is_an_object(text: str) -> None:
+    with pytest.raises(DataError, match=r"x, row \S+, column speculative_config: .* expected a JSON object or empty"):
+        check_objects([replace(some(Row), speculative_config=text)], "x")
+    check_objects([replace(some(Row), speculative_config=good) for good in (None, "{}")], "x")
+
+
+def test_a_spreadsheet_s_byte_order_mark_is_no_part_of_a_column_s_name() -> None:
     text = "\ufeff" + to_csv(Position, [some(Position)])
-    assert told(Position, text) == (
-        "data/c/rows.csv, line 1: unknown column '\\ufeffschema_version'; did you mean 'schema_version'?"
-    )
+    assert from_csv(Position, text, "x") == [some(Position)]
 
 
 @pytest.mark.parametrize("rows", [0, 1])

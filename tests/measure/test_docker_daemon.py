@@ -30,8 +30,8 @@ def engine(tmp_path: Path) -> Iterator[Daemon]:
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("tcp://127.0.0.1:2375", "DOCKER_HOST: found tcp://…, which may be another machine"),
-        ("ssh://gpu-box", "DOCKER_HOST: found ssh://…, which may be another machine"),
+        ("tcp://127.0.0.1:2375", "DOCKER_HOST: found tcp://127.0.0.1:2375, which may be another machine"),
+        ("ssh://gpu-box", "DOCKER_HOST: found ssh://gpu-box, which may be another machine"),
         ("unix:///no/such.sock", "no socket is there; install and start Docker"),
     ],
 )

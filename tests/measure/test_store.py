@@ -10,6 +10,7 @@ from collector.core.codec import ADDED_IN_2, header_line
 from collector.core.errors import DataError, UserError
 from collector.core.plan import parse_plan
 from collector.core.rows import Failure, Position, Row
+from collector.measure.campaign import read_tables
 from collector.measure.files import append_durably, without_torn_tail, write_atomically
 from collector.measure.host import Host
 from collector.measure.store import open_store
@@ -53,6 +54,32 @@ def test_positions_without_their_row_are_dropped(measured: Bench, tmp_path: Path
     with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"):
         pass
     assert last not in (folder / "positions.csv").read_text()
+
+
+def test_what_a_spreadsheet_saved_is_read_and_written_anew_before_a_line_is_added(
+    measured: Bench, tmp_path: Path
+) -> None:
+    text = (measured.campaign / "rows.csv").read_text()
+    folder = _copy(measured, tmp_path / "data")
+    for name in ("rows.csv", "positions.csv", "failures.csv"):
+        plain = (folder / name).read_bytes()
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + plain.replace(b"\n", b"\r\n"))
+    assert len(read_tables(folder)[0]) == 4
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
+        assert len(store.rows) == 4
+    assert (folder / "rows.csv").read_bytes() == text.encode()
+
+
+def test_a_table_with_bare_carriage_returns_is_refused_and_loses_nothing(measured: Bench, tmp_path: Path) -> None:
+    folder = _copy(measured, tmp_path / "data")
+    old = (folder / "rows.csv").read_bytes().replace(b"\n", b"\r")
+    (folder / "rows.csv").write_bytes(old)
+    with (
+        pytest.raises(DataError, match=r"rows\.csv: its lines end with a bare carriage return"),
+        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"),
+    ):
+        pass
+    assert (folder / "rows.csv").read_bytes() == old
 
 
 def test_a_damaged_line_in_the_middle_is_an_error_that_names_it_and_loses_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -68,6 +69,19 @@ def test_a_second_sweep_measures_nothing_twice_and_says_what_is_there(tmp_path: 
     assert done.returncode == 1
     assert before == {name: (bench.campaign / name).read_bytes() for name in before}
     assert bench.journal().count('"start_attempted"') == 4
+
+
+def test_what_is_left_is_counted_through_without_a_gap(tmp_path: Path) -> None:
+    plan = PLAN + "repeats: {count: 2, order: interleaved}\n"
+    bench = Bench(tmp_path, plan)
+    assert re.findall(r"^\[\d/\d\]", bench.sweep().stdout, re.MULTILINE) == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+    rows = bench.campaign / "rows.csv"
+    lines = rows.read_text().splitlines(keepends=True)
+    rows.write_text("".join(lines[:3] + lines[5:7]))  # without those of the second and the last start
+    told = bench.sweep().stdout
+    assert told.startswith("2 of 4 engine starts have nothing left to measure\n")
+    assert re.findall(r"^\[\d/\d\]", told, re.MULTILINE) == ["[1/2]", "[2/2]"]
+    assert "[" not in bench.sweep().stdout
 
 
 def test_rows_follow_from_their_evidence_byte_for_byte(tmp_path: Path) -> None:

@@ -10,12 +10,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.core.codec import line_of
 from collector.core.errors import DataError, UserError
-from collector.report.build import WRITTEN, build_site, campaign_names, read_campaign
+from collector.report.build import build_site, campaign_names, read_campaign
+from collector.report.tree import WRITTEN
 from collector.report.words import LANGUAGES
 from collector.verbs import build as verb
 from tests.report import sample
@@ -239,6 +241,35 @@ def test_a_data_folder_that_is_not_there_removes_no_page(clone: Path) -> None:
         args.run(args)
 
 
+def test_a_data_folder_without_campaigns_removes_no_page_unless_told(clone: Path) -> None:
+    build_site(clone / "data", clone / "site_src")
+    for name in ("sample-dual", "sample-emulated"):
+        shutil.rmtree(clone / "data" / name)
+    arguments = ("--data", str(clone / "data"), "--site-src", str(clone / "site_src"))
+    args = parsed(*arguments)
+    with pytest.raises(UserError, match="would remove the pages of sample-dual, sample-emulated; name the folder"):
+        args.run(args)
+    assert (clone / "site_src" / "ko" / "campaigns" / "sample-dual" / "index.md").is_file()
+    allowed = parsed(*arguments, "--allow-empty")
+    assert allowed.run(allowed) == 0
+    assert not (clone / "site_src" / "ko" / "campaigns" / "sample-dual").exists()
+
+
+def test_every_broken_campaign_is_named_with_the_way_to_build_the_others(clone: Path) -> None:
+    build_site(clone / "data", clone / "site_src")
+    damaged(clone, "rows.csv", ",57.6,", ",fast,")
+    shutil.copytree(clone / "data" / "sample-emulated", clone / "data" / "Spaced Name")
+    with pytest.raises(DataError) as caught:
+        build_site(clone / "data", clone / "site_src")
+    told = str(caught.value)
+    assert "sample-dual/rows.csv, line " in told
+    assert "Spaced Name: a campaign's folder has lower-case letters" in told
+    assert "nothing was written" in told
+    assert "`collector build sample-emulated`" in told
+    assert (clone / "site_src" / "ko" / "campaigns" / "sample-dual" / "index.md").is_file()
+    assert build_site(clone / "data", clone / "site_src", ["sample-emulated"]).campaigns == ("sample-emulated",)
+
+
 def test_the_verb_looks_in_data_and_site_src_unless_told() -> None:
     args = parsed("one", "two")
     assert (args.campaigns, args.data, args.site_src) == (["one", "two"], Path("data"), Path("site_src"))
@@ -299,9 +330,9 @@ def test_a_failure_that_a_later_attempt_made_good_is_not_shown_as_one(tmp_path: 
     shutil.copytree(Path(__file__).parents[1] / "data" / "campaigns" / "sample-dual", folder)
     before = read_campaign(folder)
     row = before.rows[0]
-    mended = replace(
-        before.failures[0], failure_id="mended", configuration_id=row.configuration_id, repeat=row.repeat, row_id=None
-    )
+    its: dict[str, Any] = {"configuration_id": row.configuration_id, "repeat": row.repeat, "row_id": None}
+    mended = replace(before.failures[0], failure_id="mended", failed_at="2026-09-01T00:00:00Z", **its)
+    later = replace(before.failures[0], failure_id="later", failed_at="2026-10-01T00:00:00Z", **its)
     with (folder / "failures.csv").open("a", encoding="utf-8") as file:
-        file.write(line_of(mended))
-    assert read_campaign(folder).failures == before.failures
+        file.write(line_of(mended) + line_of(later))
+    assert read_campaign(folder).failures == (*before.failures, later)

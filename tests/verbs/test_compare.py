@@ -80,6 +80,64 @@ def test_a_configuration_that_no_longer_starts_ends_with_one(
     assert "the configuration failed in B (oom_weights)" in capsys.readouterr().out
 
 
+def test_cells_of_a_that_b_lacks_end_with_one_unless_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, "before", arm({8: 300.0, 16: 400.0, 32: 500.0}))
+    stored(tmp_path, "after", [*arm({8: 300.0}), *arm({32: 500.0}, checks="throttled")])
+    assert compare(tmp_path) == 1
+    told = capsys.readouterr().out
+    assert "missing in B: 1 cells of A: the nearest cell of B differs in concurrency; such as " in told
+    assert "missing in B: 1 cells of A: failed checks of its rows in B (throttled); such as " in told
+    assert "2 cells of A have no comparable row in B, 0 of them as their configuration failed" in told
+    assert "not compared" not in told
+    assert compare(tmp_path, "--allow-missing") == 0
+    capsys.readouterr()
+    assert compare(tmp_path, "--json") == 1
+    found = json.loads(capsys.readouterr().out)
+    assert sorted(one["kind"] for one in found["missing"]) == ["checks_there", "differs"]
+    assert main(["compare", "after", "before", "--data", str(tmp_path)]) == 0  # B has more
+
+
+def test_a_start_that_fails_in_b_alone_is_a_regression_even_where_a_repeat_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored(tmp_path, "before", repeats(300.0, 303.0))
+    failed = make_failure(model="alpha-30b", kv_cache_dtype="auto", campaign="after", repeat=2, cause="out of memory")
+    stored(tmp_path, "after", repeats(300.0), (failed,))
+    assert compare(tmp_path, "--allow-missing") == 1
+    told = capsys.readouterr().out
+    assert (
+        "regression: alpha-30b · KV auto · speculation off · NVLink on: failed in B and not in A: oom_weights" in told
+    )
+    stored(tmp_path, "before", repeats(300.0, 303.0), (replace(failed, campaign="before"),))
+    assert compare(tmp_path) == 0, "it failed in A, too"
+
+
+def test_a_failure_that_a_later_attempt_made_good_is_none(tmp_path: Path) -> None:
+    rows = repeats(300.0)
+    failed = make_failure(
+        model="alpha-30b",
+        campaign="after",
+        configuration_id=rows[0].configuration_id,
+        failed_at="2000-01-01T00:00:00Z",
+    )
+    stored(tmp_path, "before", rows)
+    stored(tmp_path, "after", rows, (failed,))
+    assert compare(tmp_path) == 0
+
+
+def test_where_nothing_starts_any_more_it_is_one_and_not_two(tmp_path: Path) -> None:
+    stored(tmp_path, "before", arm({8: 300.0}))
+    stored(tmp_path, "after", [], (make_failure(model="alpha-30b", campaign="after"),))
+    assert compare(tmp_path) == 1
+
+
+def test_published_figures_are_no_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "published", "dual-3090", "--data", str(Path(__file__).parents[2] / "data")]) == 2
+    assert "published: figures that others published, not rows; name a campaign" in capsys.readouterr().err
+
+
 def test_programs_get_every_figure_with_its_rows(slower: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(slower, "--json") == 1
     found = json.loads(capsys.readouterr().out)

@@ -111,16 +111,40 @@ def test_bytes_that_are_no_text_do_not_stop_it(tmp_path: Path) -> None:
     assert call(str(log)) == 1
 
 
-def test_a_log_that_cannot_be_read_is_named_before_anything_is_printed(
+def test_what_it_prints_holds_no_secret_and_nothing_that_acts_on_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "open-sesame-123")
+    log = tmp_path / "odd.log"
+    told = "\x1b[31mValueError\x1b[0m: no entry for hf_abcdefghijklmnop0123456789 or open-sesame-123"
+    acting = "\x1b]0;a title\x07\x1b[2J\x9b31m\u202eback\x7f\x08"
+    log.write_text(f"{told} {acting}\nRuntimeError: Bearer abcdefgh12345 {acting}\n", encoding="utf-8")
+    for words in ((), ("--json",)):
+        assert call(str(log), *words) == 1
+        out = capsys.readouterr().out
+        assert "hf_abc" not in out
+        assert "sesame" not in out
+        assert "abcdefgh12345" not in out
+        assert "ValueError: no entry for [hidden] or [hidden]" in out
+        assert all(sign == "\n" or sign.isprintable() for sign in out)
+        assert "title" not in out
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_others_are_judged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = str(tmp_path / "missing.log")
     with pytest.raises(UserError) as caught:
-        call(HEALTHY, missing)
+        call(HEALTHY, missing, TAKEN)
     assert str(caught.value) == (
         f"{missing}: cannot read it (No such file or directory); name the file with the engine's log, or -"
     )
-    assert capsys.readouterr().out == ""
+    out = capsys.readouterr().out
+    assert f"{HEALTHY}: ok" in out
+    assert f"{TAKEN}: port_in_use" in out
+    with pytest.raises(UserError):
+        call("--json", missing)
+    assert json.loads(capsys.readouterr().out) == []
 
 
 def test_a_folder_is_no_log(tmp_path: Path) -> None:

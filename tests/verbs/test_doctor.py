@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from collector.cli import main
+from collector.core.doctor import engine_checks
+from collector.core.doctor.facts import Docker, Facts, Needs
 from tests.fakes.docker import daemon
 from tests.fakes.nvml import GpuHost, build
 from tests.measure.machine import Machine
@@ -132,6 +134,7 @@ def test_a_daemon_that_does_not_answer_and_a_model_that_is_not_here_are_named(do
     assert found["docker"]["found"].startswith(
         f"cannot reach the Docker daemon at unix://{tmp_path}/none.sock: no socket"
     )
+    assert found["docker"]["fix"].startswith(f"DOCKER_HOST is unix://{tmp_path}/none.sock: let it name the socket")
     assert found["engine"]["level"] == "unknown"
     assert found["models"]["found"] == "not here yet: ${MODELS}/m"
 
@@ -139,7 +142,18 @@ def test_a_daemon_that_does_not_answer_and_a_model_that_is_not_here_are_named(do
 def test_a_daemon_of_another_machine_is_no_daemon_of_this_host(doctor: Doctor) -> None:
     code, found = doctor(DOCKER_HOST="tcp://other:2375")
     assert code == 1
-    assert found["docker"]["found"].startswith("DOCKER_HOST: found tcp://…, which may be another machine")
+    assert found["docker"]["found"].startswith("DOCKER_HOST: found tcp://other:2375, which may be another machine")
+    assert found["docker"]["fix"].startswith("DOCKER_HOST is tcp://other:2375: ")
+    told = doctor(DOCKER_HOST="tcp://me:open-sesame@other:2375")[1]["docker"]
+    assert "sesame" not in told["found"] + told["fix"]
+    for address in ("/var/run/docker.sock", "unix://", "unix:run.sock"):
+        found = doctor(DOCKER_HOST=address)[1]
+        assert f"DOCKER_HOST: found {address}, expected the address of a socket" in found["docker"]["found"]
+
+
+def test_without_a_docker_host_the_fix_is_to_install_docker() -> None:
+    told = engine_checks.docker(Facts(docker=Docker(error="no socket is there")), Needs(kind="docker"))
+    assert told.fix.startswith("sudo apt-get install docker.io")
 
 
 def test_what_the_engine_kind_refuses_is_told(doctor: Doctor, tmp_path: Path) -> None:

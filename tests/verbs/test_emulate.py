@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from collector.cli import main
 
 PLAN = """\
@@ -36,3 +38,21 @@ def test_rows_and_the_log_of_an_embedded_engine_on_a_port_say_emulated(tmp_path:
             engine.terminate()
     with (tmp_path / "emulated-over-a-port" / "rows.csv").open(newline="") as file:
         assert [row["provenance"] for row in csv.DictReader(file)] == ["emulated"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--port", "99999"], "--port: found 99999, expected 0 to 65535"),
+        (["--port", "-1"], "--port: found -1, expected 0 to 65535"),
+        (["--tensor-parallel-size", "0"], "--tensor-parallel-size: found 0, expected 1 or more"),
+        (["--max-num-seqs", "0"], "--max-num-seqs: found 0, expected 1 or more"),
+        (["--max-model-len", "-5"], "--max-model-len: found -5, expected 1 or more"),
+        (["--speed", "nan"], "--speed: found nan, expected more than 0"),
+    ],
+)
+def test_an_argument_out_of_its_bounds_is_named(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert main(["emulate", *arguments]) == 2
+    assert capsys.readouterr().err == f"collector: {told}\n"

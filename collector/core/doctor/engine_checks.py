@@ -35,6 +35,11 @@ def docker(facts: Facts, needs: Needs) -> Finding:
     worse = spoils if needs.kind == "docker" else note  # without a plan it may not be wanted
     if found.error:
         fix = "sudo apt-get install docker.io && sudo usermod -aG docker $USER, then log in again"
+        if found.host:
+            fix = (
+                f"DOCKER_HOST is {found.host}: let it name the socket of this machine's daemon, which must run and let "
+                "you in, or unset it to take /var/run/docker.sock"
+            )
         return worse(found.error, "an engine of kind docker starts in a container", fix)
     if found.gpu_runtime is False:
         return worse(

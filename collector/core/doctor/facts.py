@@ -56,6 +56,7 @@ class Docker:
     """What the daemon says; `error` is why it says nothing."""
 
     error: str | None = None
+    host: str | None = None  # DOCKER_HOST where it is set, without its secrets
     version: str | None = None
     gpu_runtime: bool | None = None  # NVIDIA's runtime, or its devices through CDI
     missing_images: tuple[str, ...] = ()

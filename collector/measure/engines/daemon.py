@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from collector.core.errors import UserError
+from collector.core.secrets import redact
 from collector.measure.failed import MeasurementError
 
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
@@ -33,13 +34,15 @@ class DaemonGoneError(MeasurementError):
 def address_of(variables: Mapping[str, str]) -> str:
     """Return the socket of the local daemon. Raises UserError for one of another machine."""
     address = variables.get("DOCKER_HOST") or DEFAULT_SOCKET
-    parts = urlsplit(address)
-    if parts.scheme != "unix":
+    parts, found = urlsplit(address), f"DOCKER_HOST: found {redact(address)}"
+    socket_here = "a socket of this one, such as unix:///run/user/1000/docker.sock for rootless Docker"
+    if "://" in address and parts.scheme != "unix":
         raise UserError(
-            f"DOCKER_HOST: found {parts.scheme or address}://…, which may be another machine; its GPUs, its links and "
-            "its clocks could not be seen from here. Run collector on that machine, or name a socket of this one, "
-            "such as unix:///run/user/1000/docker.sock for rootless Docker"
+            f"{found}, which may be another machine; its GPUs, its links and its clocks could not be seen from here. "
+            f"Run collector on that machine, or name {socket_here}"
         )
+    if not parts.scheme or not parts.path.startswith("/"):
+        raise UserError(f"{found}, expected the address of {socket_here}")
     return address
 
 
@@ -145,7 +148,7 @@ def _why_gone(error: BaseException) -> str:
     if numbers & {errno.EACCES, errno.EPERM}:
         return "permission denied; join the group docker (and log in anew), or use rootless Docker"
     if errno.ENOENT in numbers:
-        return "no socket is there; install and start Docker, or name its socket in DOCKER_HOST"
+        return "no socket is there; install and start Docker, or name in DOCKER_HOST the socket that it has"
     if numbers & {errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE}:
         return "no daemon answers there; start it (systemctl start docker)"
     return f"the daemon is gone: {' '.join(str(error).split())[:LONGEST_CAUSE]}"
