@@ -20,7 +20,7 @@ from collector.analysis.needed import At, Times, alone_of, needed, times_of
 from collector.analysis.noise import Noise, noise_among
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.quantity import Quantity, usable
-from collector.analysis.repeats import error_among
+from collector.analysis.repeats import errors_among
 from collector.analysis.schedule import is_pure
 from collector.analysis.step_time import TOKENS
 from collector.analysis.study import Study
@@ -97,7 +97,7 @@ def asked(study: Study) -> tuple[Held, ...]:
     found = [(real[family], own) for family, own in families.items() if family in real]
     known = {row.row_id: row for row in study.rows}
     ratios = [point.value for pure, own in found for point in _points(pure, own) if point.value]
-    noise = noise_among(ratios, known, error_among(study.rows), family="asked")
+    noise = noise_among(ratios, known, errors_among(study.rows), family="asked")
     return tuple(_held(pure, own, known, noise) for pure, own in found)
 
 

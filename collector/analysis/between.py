@@ -13,7 +13,7 @@ from typing import Any, Literal
 from collector.analysis.noise import Judgement, Noise, noise_among
 from collector.analysis.pairing import key, sortable
 from collector.analysis.quantity import Quantity, mean_of, ratio_of
-from collector.analysis.repeats import RepeatError, repeat_error
+from collector.analysis.repeats import Kin, RepeatError, largest, repeat_errors
 from collector.analysis.study import Study
 from collector.analysis.unlike import TOLD, Cells, Refused, Side, cells_of, refused
 from collector.core.due import made_good
@@ -58,7 +58,7 @@ class Comparison:
     """What two campaigns say against each other. `differs`: column to the values of A and of B, None where missing."""
 
     differs: Mapping[str, tuple[tuple[Any, ...], tuple[Any, ...]]]
-    errors: Mapping[str, Mapping[Side, RepeatError | None]]  # by metric
+    errors: Mapping[str, Mapping[Side, Mapping[Kin, RepeatError]]]  # by metric
     cells: tuple[Compared, ...]
     refused: tuple[Refused, ...]
     left_out: Mapping[Side, int]  # rows with a failed check
@@ -96,7 +96,7 @@ def compare(a: Study, b: Study) -> Comparison:
     }
     return Comparison(
         differs=_differences(a.rows, b.rows),
-        errors={name: {side: repeat_error(one, name) for side, one in studies.items()} for name in METRICS},
+        errors={name: {side: repeat_errors(one, name) for side, one in studies.items()} for name in METRICS},
         cells=tuple(_compared(of_a, of_b, noises) for of_a, of_b in matched),
         refused=(
             *refused("A", cells["A"], cells["B"], failures["B"]),
@@ -152,10 +152,10 @@ def _known(rows: Sequence[Row], metric: str) -> list[Row]:
 def _noise(metric: str, matched: Sequence[tuple[list[Row], list[Row]]], studies: Mapping[Side, Study]) -> Noise:
     """Return the noise of both campaigns: the larger repeat error of the two, and spreads of their cells."""
     ratios = [ratio_of(_known(of_b, metric), _known(of_a, metric), metric) for of_a, of_b in matched]
-    errors = [error for study in studies.values() if (error := repeat_error(study, metric))]
+    errors = [repeat_errors(study, metric) for study in studies.values()]
     rows = {row.row_id: row for study in studies.values() for row in study.rows}
-    largest = max(errors, key=lambda error: error.most.value, default=None)
-    return noise_among([one for one in ratios if one], rows, largest, metric)
+    both = {kin: largest(one[kin] for one in errors if kin in one) for found in errors for kin in found}
+    return noise_among([one for one in ratios if one], rows, {kin: one for kin, one in both.items() if one}, metric)
 
 
 def _compared(of_a: list[Row], of_b: list[Row], noises: Mapping[str, Noise]) -> Compared:

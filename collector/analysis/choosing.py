@@ -139,7 +139,7 @@ def judging_of(study: Study, noise: Noise) -> Judging:
         for mean in arms.means[at].values()
         if mean is not arms.best(at) and _sides(ratio := ratio_between(arms.best(at), mean)) not in paired
     ]
-    return Judging(noise, noise_among(others, noise.rows, noise.error), paired)
+    return Judging(noise, noise_among(others, noise.rows, noise.errors), paired)
 
 
 def choose(rows: Iterable[Row], judging: Judging) -> tuple[Choice, ...]:

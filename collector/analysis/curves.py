@@ -54,7 +54,7 @@ class Curve:
 def curves(rows: Iterable[Row]) -> list[Curve]:
     """Return every configuration under every load, ordered by what it is."""
     grouped: dict[tuple[object, ...], list[Row]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: (*key(row, STAGE), row.repeat, row.row_id)):
+    for row in sorted(rows, key=lambda row: (*key(row, STAGE), row.measured_at, row.row_id)):
         grouped[key(row, _OF_A_CURVE)].append(row)
     return sorted((Curve(stages=_stages(members)) for members in grouped.values()), key=_order)
 

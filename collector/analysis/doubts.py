@@ -67,7 +67,7 @@ def confidence(judged: Judged, noise: Noise) -> Confidence:
     points = _effects(judged)
     ratios = [point.value for point in points if point.value]
     repeated = [one for one in ratios if noise.interval(one) is not None]
-    basis: Basis = "once" if noise.error else "unknown"
+    basis: Basis = "once" if all(noise.error_of(one) for one in ratios) else "unknown"
     if judged.pair["provenance"] == "published":
         basis = "printed"
     elif repeated:

@@ -9,7 +9,8 @@ from itertools import combinations
 
 from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.failed_starts import FailedStart, failed_starts
-from collector.analysis.mixed import Drafting, drafted, drafting
+from collector.analysis.mixed import Drafting, drafting
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import NVLINK, OFF, SPECULATION
 from collector.analysis.quantity import Quantity, mean_of, printed, ratio_of
 from collector.analysis.study import Study
@@ -60,28 +61,28 @@ def stage_of(pairs: Iterable[Pair]) -> int | None:
 
 def links(study: Study, at: int) -> list[Link]:
     """Return every pair with a ratio at this concurrency, the largest gain first."""
-    rows = {row.row_id: row for row in study.rows}
+    noise = noise_of(study)
     found = [
-        _link(study, pair, point, point.value.as_gain, rows)
+        _link(study, pair, point, point.value.as_gain, noise)
         for pair in study.pairs(NVLINK)
         if (point := pair.at(at)) and point.value
     ]
     return sorted(found, key=lambda one: -one.gain.value)
 
 
-def _link(study: Study, pair: Pair, point: RatioPoint, gain: Quantity, rows: dict[str, Row]) -> Link:
+def _link(study: Study, pair: Pair, point: RatioPoint, gain: Quantity, noise: Noise) -> Link:
+    both = drafting(study, pair, noise)
     if study.is_published:
         on, off = (_printed_traffic(study, pair, side) for side in ("on", "off"))
-        both = _printed_acceptance(study, pair)
         return Link(pair=pair, point=point, gain=gain, on=on, off=off, drafting=both)
-    with_it, without = ([rows[one] for one in ids] for ids in (point.row_ids_on, point.row_ids_off))
+    with_it, without = ([noise.rows[one] for one in ids] for ids in (point.row_ids_on, point.row_ids_off))
     return Link(
         pair=pair,
         point=point,
         gain=gain,
         on=mean_of(with_it, TRAFFIC),
         off=mean_of(without, TRAFFIC),
-        drafting=drafting(pair, rows),
+        drafting=both,
         reduces=(with_it[0].all_reduce, without[0].all_reduce),
     )
 
@@ -90,16 +91,6 @@ def _printed_traffic(study: Study, pair: Pair, side: str) -> Quantity | None:
     names = ("model", "series", "kv_cache_dtype", "speculation", "num_speculative_tokens")
     found = study.figures_of("nvlink_traffic", **{name: pair[name] for name in names}, nvlink=side)
     return printed(found[0]) if found else None
-
-
-def _printed_acceptance(study: Study, pair: Pair) -> tuple[Drafting, ...]:
-    """Only what was printed for one link and concurrency can be compared between links."""
-    names = ("model", "series", "kv_cache_dtype", "speculation", "num_speculative_tokens")
-    rates = study.figures_of("acceptance_rate", **{name: pair[name] for name in names})
-    known = {(one.labels.nvlink, one.labels.concurrency): printed(one) for one in rates}
-    stages = sorted({at for _, at in known if at is not None})
-    found = (drafted(pair, at, known.get(("on", at)), known.get(("off", at))) for at in stages)
-    return tuple(one for one in found if one)
 
 
 # --- the order of gains ----------------------------------------------------------------------------------------

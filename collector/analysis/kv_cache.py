@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -12,6 +12,7 @@ from collector.analysis.compared import Pair, RatioPoint
 from collector.analysis.failed_starts import FailedStart, failed_starts
 from collector.analysis.figures import Figure
 from collector.analysis.mixed import Drafting, drafting
+from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import KV_CACHE, OFF, SAME_LOAD
 from collector.analysis.quantity import Quantity, mean_of, most_of, ratio_of
 from collector.analysis.study import Study
@@ -77,8 +78,8 @@ class Effect:
 
 def effects(study: Study) -> list[Effect]:
     """Return what was compared."""
-    rows = {row.row_id: row for row in study.rows}
-    return [_effect(study, pair, rows) for pair in study.pairs(KV_CACHE) if pair.measured]
+    noise = noise_of(study)
+    return [_effect(study, pair, noise) for pair in study.pairs(KV_CACHE) if pair.measured]
 
 
 def plain(found: Sequence[Effect]) -> list[Effect]:
@@ -101,7 +102,8 @@ def _says_why(pair: Pair) -> bool:
     return any(one.kind in TOLD and not set(one.names) & set(SAME_LOAD) for one in reasons)
 
 
-def _effect(study: Study, pair: Pair, rows: dict[str, Row]) -> Effect:
+def _effect(study: Study, pair: Pair, noise: Noise) -> Effect:
+    rows = noise.rows
     top = max(pair.measured, key=lambda one: one.concurrency)
     on, off = ([rows[one] for one in ids if one in rows] for ids in (top.row_ids_on, top.row_ids_off))
     noted = _noted(study.figures_of("kv_fp8_gain", model=pair["model"], kv_cache_dtype=pair["kv_cache_dtype"]))
@@ -112,7 +114,7 @@ def _effect(study: Study, pair: Pair, rows: dict[str, Row]) -> Effect:
         with_it=_side(pair["kv_cache_dtype"], _all_of(pair, rows, "on"), on, noted),
         capacity=ratio_of(on, off, "kv_cache_tokens"),
         trend=_trend([point.ratio for point in pair.measured if point.ratio is not None]),
-        drafting=drafting(pair, rows),
+        drafting=drafting(study, pair, noise),
     )
 
 
@@ -127,7 +129,7 @@ def _side(dtype: str, every: Sequence[Row], top: Sequence[Row], noted: tuple[str
     )
 
 
-def _all_of(pair: Pair, rows: dict[str, Row], side: Literal["on", "off"]) -> list[Row]:
+def _all_of(pair: Pair, rows: Mapping[str, Row], side: Literal["on", "off"]) -> list[Row]:
     ids = [one for point in pair.measured for one in (point.row_ids_on if side == "on" else point.row_ids_off)]
     return [rows[one] for one in ids if one in rows]
 

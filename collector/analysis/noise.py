@@ -12,11 +12,15 @@ one which leaves out 1 is the verdict. None is narrower than the effect's own re
 calm campaign is no finding.
 
 With fewer on a side there is no interval, and nothing is called significant: the effect must exceed the largest
-difference between repeats of the study some times over. Without any repeat the noise is unknown.
+difference between repeats of its kin (repeats.py) some times over. Where one side's kin was never repeated, the noise
+is unknown.
+
+An effect of measurements is judged by repeats of measurements alone, one of an emulation by those of the emulation.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -30,9 +34,9 @@ from collector.analysis.formula import columns_of, evaluated
 from collector.analysis.moderated import Common, Spread, common
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
 from collector.analysis.quantity import Quantity
-from collector.analysis.repeats import THROUGHPUT, RepeatError, repeat_error
+from collector.analysis.repeats import THROUGHPUT, Kin, RepeatError, kin_of, largest, repeat_errors
 from collector.analysis.study import Study
-from collector.core.rows import Row
+from collector.core.rows import Row, comparable
 
 #: In per cent. A smaller effect does not pay for a setting of its own, however well it was measured.
 LEAST_EFFECT = 2.0
@@ -62,7 +66,7 @@ class Judgement:
     `side` is what advice counts: 1 a gain, -1 a loss, 0 neither (within noise, or no larger than LEAST_EFFECT); where
     the noise is unknown, by UNKNOWN_ERROR. `multiple` is its size ÷ what it must exceed to be larger, so that it is
     above 1 for what is larger and for nothing else: of logarithms and half an interval where there is an interval, of
-    per cent and of Noise.percent elsewhere.
+    per cent and of Noise.percent_of elsewhere.
     """
 
     standing: Standing
@@ -75,22 +79,37 @@ class Judgement:
 class Noise:
     """The noise of a study, in one column. `effects`: among how many ERROR_SHARE is divided, by Holm."""
 
-    error: RepeatError | None
+    errors: Mapping[Kin, RepeatError]
     rows: Mapping[str, Row]
-    common: Common
+    common: Mapping[str, Common]  # by provenance; none where no effect has the repeats for an interval
     effects: int
     column: str = THROUGHPUT  # or an expression over columns
     family: str = ""  # named where a page judges other effects beside those of noise_of, which have a level of theirs
 
     @property
-    def percent(self) -> float:
-        """Return what an effect without repeats of its own must exceed, in per cent."""
-        return max(LEAST_EFFECT, NOISE_MULTIPLE * (self.error.most.value if self.error else UNKNOWN_ERROR))
+    def floors(self) -> Mapping[Kin, RepeatError | None]:
+        """Return the repeat error of each kin that there is; None where it is not known."""
+        kins = {kin_of(row) for row in self.rows.values() if comparable(row)}
+        return {kin: self.errors.get(kin) for kin in sorted({*kins, *self.errors})}
 
     @property
     def intervals(self) -> bool:
         """Return whether any effect has the repeats for an interval."""
-        return self.common.most > 0
+        return bool(self.common)
+
+    def error_of(self, ratio: Quantity) -> RepeatError | None:
+        """Return the larger repeat error of both sides; None where either was never repeated."""
+        found = self._errors_of(ratio)
+        return largest(one for one in found if one) if all(found) else None
+
+    def percent_of(self, ratio: Quantity) -> float:
+        """Return what an effect without repeats of its own must exceed, in per cent."""
+        most = max(one.most.value if one else UNKNOWN_ERROR for one in self._errors_of(ratio) or [None])
+        return max(LEAST_EFFECT, NOISE_MULTIPLE * most)
+
+    def _errors_of(self, ratio: Quantity) -> list[RepeatError | None]:
+        kins = {kin_of(self.rows[one]) for one in (*ratio.ids, *ratio.base) if one in self.rows}
+        return [self.errors.get(kin) for kin in kins or self.errors]  # figures have no rows
 
     def side(self, ratio: Quantity) -> int:
         return self.judge(ratio).side
@@ -101,7 +120,7 @@ class Noise:
         size, bound = self._held(ratio, width)
         multiple = size / bound if bound else None
         larger = size > 0 if multiple is None else multiple > 1
-        known = width is not None or self.error is not None
+        known = width is not None or self.error_of(ratio) is not None
         counts = larger and percent > LEAST_EFFECT
         return Judgement(
             standing="unknown" if not known else "larger" if larger else "within",
@@ -117,7 +136,7 @@ class Noise:
 
     def _held(self, ratio: Quantity, width: float | None) -> tuple[float, float]:
         """Return the size of an effect and what it must exceed to be larger, on one scale."""
-        return (difference(ratio.value), self.percent) if width is None else (abs(log(ratio.value)), width)
+        return (difference(ratio.value), self.percent_of(ratio)) if width is None else (abs(log(ratio.value)), width)
 
     def interval(self, ratio: Quantity) -> tuple[float, float] | None:
         """Return where the true ratio lies; None with too few repeats."""
@@ -129,7 +148,7 @@ class Noise:
         own = spread(over, under, self.column)
         if own is None:
             return None
-        squared, freedom = self.common.of(own)
+        squared, freedom = (self.common.get(over[0].provenance) or common([own])).of(own)
         together = student(1 - ERROR_SHARE / max(1, self.effects) / 2, freedom) * sqrt(squared / own.blocks)
         alone = student(1 - OWN_SHARE / 2, own.freedom) * sqrt(own.variance / own.blocks)
         return max(together, alone)
@@ -158,23 +177,28 @@ def noise_of(study: Study) -> Noise:
         for point in pair.measured
         if point.value
     ]
-    return noise_among(ratios, {row.row_id: row for row in study.rows}, repeat_error(study))
+    return noise_among(ratios, {row.row_id: row for row in study.rows}, repeat_errors(study))
 
 
 def noise_among(
     ratios: Iterable[Quantity],
     rows: Mapping[str, Row],
-    error: RepeatError | None,
+    errors: Mapping[Kin, RepeatError],
     column: str = THROUGHPUT,
     family: str = "",
 ) -> Noise:
     """Return the noise of these ratios."""
     known = list(ratios)
     sides = [tuple([rows[one] for one in ids if one in rows] for ids in (one.ids, one.base)) for one in known]
-    spreads = [found for over, under in sides if (found := spread(over, under, column))]
-    spreads.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
-    shared = common(spreads)
-    noise = Noise(error=error, rows=rows, common=shared, effects=len(spreads), column=column, family=family)
+    spreads: dict[str, list[Spread]] = defaultdict(list)
+    for over, under in sides:
+        if found := spread(over, under, column):
+            spreads[over[0].provenance].append(found)
+    for own in spreads.values():
+        own.sort(key=lambda one: (one.variance, one.blocks, one.freedom))  # so that sums do not depend on the order
+    shared = {provenance: common(own) for provenance, own in spreads.items()}
+    count = sum(map(len, spreads.values()))
+    noise = Noise(errors=errors, rows=rows, common=shared, effects=count, column=column, family=family)
     return _holm(noise, known)
 
 

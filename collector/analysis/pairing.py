@@ -25,6 +25,8 @@ SAME_LOAD = ("prompt_set", "prompt_set_digest", "output_tokens", "window_method"
 STAGE = ("concurrency", "requests", "warmup_requests")
 #: What tells one way of speculating from another.
 SPECULATING = ("speculation", "num_speculative_tokens", "drafter", "speculative_config")
+#: The same with what lay on the host under the drafter's name.
+DRAFTING = (*SPECULATING, "drafter_commit")
 #: All that a failure tells of its setting; where the nearest partner is looked for.
 KINDRED = (
     "campaign", "provenance", "series", "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens",
@@ -46,9 +48,7 @@ class Factor:
     @property
     def setting(self) -> tuple[str, ...]:
         """Return the columns that must be equal on both sides."""
-        return tuple(
-            name for name in (*SAME_ENGINE, *SPECULATING, *SAME_LOAD) if name not in (*self.way, *self.follows)
-        )
+        return tuple(name for name in (*SAME_ENGINE, *DRAFTING, *SAME_LOAD) if name not in (*self.way, *self.follows))
 
     @property
     def kindred(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Factor:
         return None if value is None else ("off" if value == self.base else "on")
 
 
-SPECULATION = Factor("speculation", SPECULATING, OFF)
+SPECULATION = Factor("speculation", DRAFTING, OFF)
 #: The engine chooses another backend for another dtype, so such a pair compares backends as well.
 KV_CACHE = Factor("kv_cache_dtype", ("kv_cache_dtype",), "auto", ("attention_backend",))
 #: Without NVLink a plan also turns off what reaches around NCCL.

@@ -16,6 +16,7 @@ from collector.analysis.curves import Curve, Stage, curves
 from collector.analysis.formula import formula_of
 from collector.analysis.latency import Bucket, bucket_of
 from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import NVLINK
 from collector.analysis.quantity import By, Quantity, mean_of, most_of, ratio_of
 from collector.analysis.study import Study
@@ -85,17 +86,24 @@ def _percentile(stage: Stage, column: str) -> tuple[Quantity | None, Bucket | No
 
 def link_parts(study: Study) -> list[LinkParts]:
     """Return every NVLink pair of rows at every concurrency that has a ratio."""
-    rows = {row.row_id: row for row in study.rows}
+    noise = noise_of(study)
+    pairs = [(pair, mixed_at(pair, drafting(study, pair, noise))) for pair in study.pairs(NVLINK)]
     return [
-        _link(pair, point, point.value, rows, study.profile)
-        for pair in study.pairs(NVLINK)
+        _link(pair, point, point.value, noise.rows, study.profile, mixed=point.concurrency in mixed)
+        for pair, mixed in pairs
         for point in pair.measured
         if point.value and point.row_ids_on
     ]
 
 
 def _link(
-    pair: Pair, point: RatioPoint, system: Quantity, rows: Mapping[str, Row], profile: Mapping[str, Any] | None
+    pair: Pair,
+    point: RatioPoint,
+    system: Quantity,
+    rows: Mapping[str, Row],
+    profile: Mapping[str, Any] | None,
+    *,
+    mixed: bool,
 ) -> LinkParts:
     on, off = ([rows[one] for one in ids] for ids in (point.row_ids_on, point.row_ids_off))
     positions = POSITIONS if on[0].draft_tokens is None else DRAFTED_POSITIONS
@@ -109,7 +117,7 @@ def _link(
         prefill_share=formula_of(on, f"prompt_tokens_computed/{positions}"),
         predicted=predicted_bytes(on[0], profile),
         preemptions=most_of(on, "preemptions"),
-        mixed=point.concurrency in mixed_at(drafting(pair, rows)),
+        mixed=mixed,
     )
 
 

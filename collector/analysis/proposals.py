@@ -177,14 +177,15 @@ def _repeats(campaign: Campaign, noise: Noise) -> Iterator[Proposal]:
             for point in pair.measured:
                 gain = point.value.as_gain if point.value else None
                 if gain and gain.value and min(point.n_on, point.n_off) < REPEATS:
-                    off = abs(log(abs(gain.value) / noise.percent))
-                    found += [(off, _ids(point), pair, point, gain)] if off <= log(NEAR) else []
+                    percent = noise.percent_of(gain)
+                    off = abs(log(abs(gain.value) / percent))
+                    found += [(off, _ids(point), pair, point, gain, percent)] if off <= log(NEAR) else []
     seen = set()
-    for _, ids, pair, point, gain in sorted(found, key=lambda one: one[:2]):
+    for _, ids, pair, point, gain, percent in sorted(found, key=lambda one: one[:2]):
         if (pair["model"], pair.factor.name) not in seen:
             seen.add((pair["model"], pair.factor.name))
             cells = [Wanted(configuration=c, stage=stage, repeats=REPEATS) for c, stage in campaign.cells_at(ids)]
-            at, percent = (point.concurrency,), noise.percent
+            at = (point.concurrency,)
             measured_in = campaign_with_point(campaign.others, pair, at, repeats=REPEATS)
             facts = {"concurrencies": at, "value": gain, "noise": percent, "measured_in": measured_in}
             yield campaign.proposal("repeat", pair, cells, ids, **facts)

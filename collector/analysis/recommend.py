@@ -6,7 +6,7 @@ many draft tokens were accepted. It knows nothing of models or of hardware.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,7 +21,6 @@ from collector.analysis.panels import pairs_of, panels
 from collector.analysis.quantity import Quantity
 from collector.analysis.speculation import points_of
 from collector.analysis.study import Study
-from collector.core.rows import Row
 
 #: up_to: use it up to a concurrency, not from a higher one on. from: the other way round.
 Verdict = Literal["unknown", "withheld", "even", "use", "avoid", "up_to", "from", "mixed"]
@@ -186,11 +185,10 @@ def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
     """Return what counts as noise and the advice for each model, in the order of their names."""
     noise = noise_of(study)
     judging = judging_of(study, noise)
-    rows = {row.row_id: row for row in study.rows}
     found = {factor.name: panels(study.pairs(factor)) for factor in (SPECULATION, KV_CACHE, NVLINK)}
 
     def verdicts(model: str, factor: Factor) -> tuple[Judged, ...]:
-        judgements = (judged(study, pair, noise, rows) for pair in pairs_of(model, found[factor.name]))
+        judgements = (judged(study, pair, noise) for pair in pairs_of(model, found[factor.name]))
         return tuple(one for one in judgements if one.verdict != "unknown")
 
     models = sorted({pair["model"] for group in found.values() for panel in group for pair in panel.pairs})
@@ -207,10 +205,10 @@ def advice(study: Study) -> tuple[Noise, tuple[Advice, ...]]:
     )
 
 
-def judged(study: Study, pair: Pair, noise: Noise, rows: Mapping[str, Row]) -> Judged:
+def judged(study: Study, pair: Pair, noise: Noise) -> Judged:
     """Return the verdict of the first rule that holds for a pair."""
     speculating = pair.factor is SPECULATION
-    mixed = () if speculating else mixed_at(drafting(pair, rows))
+    mixed = () if speculating else mixed_at(pair, drafting(study, pair, noise))
     known = [one for one in points_of(pair, noise) if one.concurrency not in mixed]
     evidence = Evidence(
         gains=tuple(one.concurrency for one in known if one.side > 0),

@@ -2,23 +2,34 @@
 
 A cell is one configuration in one stage. Where a campaign repeats none, the same settings measured in two
 series (hours apart, in engines of their own) tell as much; else the error is not known.
+
+Each kin of rows has an error of its own. Repeats of an emulation say nothing of a measurement, and repeats without
+speculation nothing of those with it, which scatter by the luck of the drafts as well.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from collector.analysis.pairing import SAME_ENGINE, SAME_LOAD, SPECULATING, STAGE, key
+from collector.analysis.pairing import DRAFTING, OFF, SAME_ENGINE, SAME_LOAD, STAGE, key
 from collector.analysis.quantity import Quantity, printed, ratio_of, usable
-from collector.analysis.study import Study
+from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Row
 
 THROUGHPUT = "system_throughput_tok_s"
 
 Kind = Literal["repeats", "series", "published"]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Kin:
+    """Rows whose repeats speak for each other."""
+
+    provenance: str
+    speculating: bool | None  # None: not told, of what was published
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,17 +46,34 @@ class RepeatError:
     most: Quantity
 
 
-def repeat_error(study: Study, column: str = THROUGHPUT) -> RepeatError | None:
-    """Return the repeat error of a study; None where nothing was measured twice."""
+def repeat_errors(study: Study, column: str = THROUGHPUT) -> Mapping[Kin, RepeatError]:
+    """Return the repeat error of each kin of a study that was measured twice."""
     if study.is_published:
-        return _printed(study)
-    return error_among(study.basis, column)
+        error = _printed(study)
+        return {Kin(PUBLISHED, speculating=None): error} if error else {}
+    return errors_among(study.basis, column)
 
 
-def error_among(rows: Iterable[Row], column: str = THROUGHPUT) -> RepeatError | None:
-    """Return the repeat error of these rows; None where nothing was measured twice."""
-    kept = sorted(usable(rows, column), key=lambda row: (row.campaign, row.row_id))
-    return _error("repeats", _repeated(kept), column) or _error("series", _in_two_series(kept), column)
+def errors_among(rows: Iterable[Row], column: str = THROUGHPUT) -> Mapping[Kin, RepeatError]:
+    """Return the repeat error of each kin of these rows that was measured twice."""
+    own: dict[Kin, list[Row]] = defaultdict(list)
+    for row in sorted(usable(rows, column), key=lambda row: (row.campaign, row.row_id)):
+        own[kin_of(row)].append(row)
+    found = {kin: _error_among(kept, column) for kin, kept in sorted(own.items())}
+    return {kin: error for kin, error in found.items() if error}
+
+
+def kin_of(row: Row) -> Kin:
+    return Kin(row.provenance, speculating=row.speculation != OFF)
+
+
+def largest(errors: Iterable[RepeatError]) -> RepeatError | None:
+    """Return the error that allows the largest difference."""
+    return max(errors, key=lambda error: _order(error.most), default=None)
+
+
+def _error_among(rows: Sequence[Row], column: str) -> RepeatError | None:
+    return _error("repeats", _repeated(rows), column) or _error("series", _in_two_series(rows), column)
 
 
 def _repeated(rows: Iterable[Row]) -> list[list[Row]]:
@@ -57,7 +85,7 @@ def _repeated(rows: Iterable[Row]) -> list[list[Row]]:
 
 def _in_two_series(rows: Iterable[Row]) -> list[list[Row]]:
     """Return the same settings and stage in more than one series, one configuration in each."""
-    same = [name for name in (*SAME_ENGINE, *SPECULATING, *SAME_LOAD, *STAGE) if name != "series"]
+    same = [name for name in (*SAME_ENGINE, *DRAFTING, *SAME_LOAD, *STAGE) if name != "series"]
     cells: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         cells[key(row, same)].append(row)

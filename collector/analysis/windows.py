@@ -23,7 +23,7 @@ from collector.analysis.formula import formula_of, formula_ratio
 from collector.analysis.noise import Noise, noise_among
 from collector.analysis.pairing import SPECULATION, STAGE, key, sortable
 from collector.analysis.quantity import Quantity, mean_of, ratio_of, usable
-from collector.analysis.repeats import error_among
+from collector.analysis.repeats import errors_among
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.core.speculative import synthetic_of
@@ -121,12 +121,12 @@ def windows(study: Study) -> Windows | None:
 
 
 def _noise(ratios: Sequence[Quantity], rows: Mapping[str, Row], column: str, family: str) -> Noise:
-    return noise_among(ratios, rows, error_among(rows.values(), column), column, family)
+    return noise_among(ratios, rows, errors_among(rows.values(), column), column, family)
 
 
 def _cells(rows: Iterable[Row]) -> tuple[Cell, ...]:
     grouped: dict[Any, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in sorted(usable(rows, THROUGHPUT), key=lambda row: (row.repeat, row.row_id)):
+    for row in sorted(usable(rows, THROUGHPUT), key=lambda row: (row.measured_at, row.row_id)):
         grouped[key(row, _CELL)][row.window_method].append(row)
     found = (_cell(own[WHOLE_STAGE], own[STEADY]) for own in grouped.values() if _is_one(own))
     return tuple(sorted((one for one in found if one), key=_order))

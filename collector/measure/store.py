@@ -56,6 +56,10 @@ class Store:
         self.rows.append(row)
         self.row_ids.add(row.row_id)
 
+    def refuse_other(self, provenance: str) -> None:
+        """Raise UserError where there are rows of another provenance than a sweep's."""
+        _refuse_mixed(self.folder, self.rows, provenance)
+
     def append_failure(self, failure: Failure) -> None:
         """Append a failure; one that is there already was written just before a crash."""
         if any(one.failure_id == failure.failure_id for one in self.failures):
@@ -83,7 +87,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[Store]:
+def open_store(data: Path, plan: Plan, plan_text: str, host: Host, kind_name: str) -> Iterator[Store]:
     """Open or make the campaign's folder for one sweep alone. Raises UserError where that cannot be."""
     folder = data / plan.campaign
     try:
@@ -95,6 +99,7 @@ def open_store(data: Path, plan: Plan, plan_text: str, host: Host) -> Iterator[S
     with lock:
         _lock(lock.fileno(), folder)
         try:
+            _settle_kind(folder, kind_name)
             _settle_plan(folder, plan, plan_text)
             _settle_host(folder, host)
             package = json.dumps(data_package(plan.campaign, plan.about), ensure_ascii=False, indent=2) + "\n"
@@ -115,6 +120,27 @@ def _lock(descriptor: int, folder: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise UserError(f"{folder}: another sweep is running there; wait for it or end it") from None
+
+
+def _settle_kind(folder: Path, kind_name: str) -> None:
+    """Refuse an engine kind that would add emulated rows to measured ones, or the other way round.
+
+    Of a kind that may turn out to run the embedded engine on a port, the engine says so once it is ready.
+    """
+    rows = _records(folder, Row) if (folder / _FILES[Row]).exists() else []
+    if kind_name == "emulated":
+        _refuse_mixed(folder, rows, "emulated")
+    elif any(row.engine_kind == "emulated" for row in rows):
+        _refuse_mixed(folder, rows, "measured")
+
+
+def _refuse_mixed(folder: Path, rows: Sequence[Row], provenance: str) -> None:
+    other = next((row.provenance for row in rows if row.provenance != provenance), None)
+    if other:
+        raise UserError(
+            f"{folder}: its rows are {other}, those of this sweep would be {provenance}, and a campaign never has "
+            "both; give this one a folder of its own with --out, or the plan another campaign name"
+        )
 
 
 def _settle_plan(folder: Path, plan: Plan, text: str) -> None:

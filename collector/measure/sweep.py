@@ -110,11 +110,11 @@ async def _stop(job: Job, engine: Running) -> End:
 
 
 async def _stages(job: Job, attempt: Attempt, stages: tuple[Stage, ...], engine: Running) -> None:
-    """Measure the stages of a started engine. Raises MeasurementError, whatever went wrong with it."""
+    """Measure the stages of a started engine. Raises MeasurementError; UserError for rows of another provenance."""
     try:
         attempt.ready = await wait_ready(engine, attempt.run, job.plan.limits, job.clock, began=attempt.began)
-        if job.provenance(attempt.ready, engine.log_text()) == "emulated":
-            attempt.sensor = None  # the host's GPUs have nothing to do with its figures
+        job.store.refuse_other(provenance := job.provenance(attempt.ready, engine.log_text()))
+        attempt.sensor = None if provenance == "emulated" else attempt.sensor  # the host's GPUs have no part in it
         job.tell(telling.ready(attempt.ready))
         job.journal.note(journal.START_FINISHED, **attempt.identity)
         for stage in stages:

@@ -17,7 +17,7 @@ from collector.measure.campaign import find_campaign, read_tables
 
 if TYPE_CHECKING:  # analysis is loaded when the command runs
     from collector.analysis.between import Change, Compared, Comparison
-    from collector.analysis.repeats import RepeatError
+    from collector.analysis.repeats import Kin, RepeatError
     from collector.analysis.unlike import Refused
 
 #: Worst first.
@@ -77,15 +77,15 @@ def head(found: Comparison) -> Iterator[str]:
     if not found.differs:
         yield "differs: nothing that rows tell"
     for metric, errors in found.errors.items():
-        for side, error in errors.items():
-            yield f"noise of {side}: {DISPLAYED[metric].en}: {_floor(error)}"
+        for side, known in errors.items():
+            for floor in [_floor(kin, error) for kin, error in known.items()] or ["no spread measured"]:
+                yield f"noise of {side}: {DISPLAYED[metric].en}: {floor}"
 
 
-def _floor(error: RepeatError | None) -> str:
-    if error is None:
-        return "no spread measured"
+def _floor(kin: Kin, error: RepeatError) -> str:
     ends = " / ".join(f"{one.value:.2f}" for one in (error.least, error.mean, error.most))
-    return f"{ends} % between repeats (min / mean / max of {error.cells} cells)"
+    way = f"{kin.provenance}, speculation {'on' if kin.speculating else 'off'}"
+    return f"{way}: {ends} % between repeats (min / mean / max of {error.cells} cells)"
 
 
 def tail(found: Comparison) -> Iterator[str]:
@@ -188,7 +188,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
     return {
         "differs": {column: {"a": list(a), "b": list(b)} for column, (a, b) in found.differs.items()},
         "noise_percent": {
-            metric: {side.lower(): _error(error) for side, error in errors.items()}
+            metric: {side.lower(): [_error(*one) for one in known.items()] for side, known in errors.items()}
             for metric, errors in found.errors.items()
         },
         "cells": [
@@ -213,11 +213,10 @@ def as_json(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _error(error: RepeatError | None) -> dict[str, Any] | None:
-    if error is None:
-        return None
+def _error(kin: Kin, error: RepeatError) -> dict[str, Any]:
     ends = {name: getattr(error, name).value for name in ("least", "mean", "most")}
-    return {"kind": error.kind, "cells": error.cells} | ends
+    told = {"provenance": kin.provenance, "speculating": kin.speculating}
+    return told | {"kind": error.kind, "cells": error.cells} | ends
 
 
 def _change(change: Change) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     tell = console.tell
     if loudly:
         tell(loudly)
-    with open_store(args.out, plan, text, setting.host) as store:
+    with open_store(args.out, plan, text, setting.host, kind_name) as store:
         log = open_journal(store.folder / "journal.jsonl", setting.clock, setting.boot_id)
         job = Job(
             plan=plan,

@@ -16,7 +16,7 @@ from collector.analysis.lede import lede
 from collector.analysis.noise import noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.recommend import advice
-from collector.analysis.repeats import repeat_error
+from collector.analysis.repeats import repeat_errors
 from collector.analysis.settings import loads
 from collector.analysis.step_time import cases_of
 from collector.core.rows import Row
@@ -107,7 +107,7 @@ def test_no_finding_about_a_drafter_depends_on_rows_that_were_asked_whatever_the
     assert drafters(beside) == drafters(without)
     assert advice(beside)[1] == advice(without)[1]
     assert lede(beside) == lede(without), "the peak among them"
-    assert repeat_error(beside) == repeat_error(without)
+    assert repeat_errors(beside) == repeat_errors(without)
     assert noise_of(beside).effects == noise_of(without).effects
     assert cases_of(beside.basis) == cases_of(without.rows)
     both = [loads(one, noise_of(one)) for one in (beside, without)]

@@ -84,7 +84,7 @@ def test_what_is_chosen_is_never_behind_by_more_than_noise(ratios: dict[int, flo
     rows = main_load(study, "alpha-30b")
     for one in choose(rows, judging):
         fastest = max(row.system_throughput_tok_s or 0 for row in rows if row.concurrency == one.concurrency)
-        assert fastest / one.throughput.value <= 1 + NOISE.percent / 100 + 1e-9
+        assert fastest / one.throughput.value <= 1 + NOISE.percent_of(one.throughput) / 100 + 1e-9
 
 
 def test_for_a_load_that_varies_it_is_the_one_that_loses_least_at_its_worst() -> None:

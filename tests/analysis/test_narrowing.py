@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from math import log2
+from math import exp, log2, sqrt
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.analysis.break_even import crossings
 from collector.analysis.narrowing import MOST_EXTRA, narrowings, places, stage_at
-from collector.analysis.speculation import EVEN_WITHIN, Point
+from collector.analysis.speculation import EVEN_WITHIN, Point, side
 from collector.core.configuration import Plan, Stage, row_id
 from collector.core.plan import parse_plan
 from collector.core.rows import Row
@@ -62,18 +63,57 @@ def _rows(plan: Plan, ratios: dict[int, float], *, checks: dict[int, str] | None
 @given(
     st.lists(st.tuples(st.integers(1, 64), RATIO), min_size=2, max_size=8, unique_by=lambda one: one[0]),
 )
-def test_each_bracket_holds_a_crossing_of_any_curve_through_the_points(points: list[tuple[int, float]]) -> None:
-    """The true curve is linear over the logarithm between the points; it may turn as often as it likes."""
+def test_there_is_one_bracket_for_each_change_of_side_however_often_a_curve_turns(
+    points: list[tuple[int, float]],
+) -> None:
     curve = sorted(points)
     found = crossings([Point(concurrency=at, ratio=ratio) for at, ratio in curve])
-    turns = sum((a[1] > 1) != (b[1] > 1) for a, b in pairwise(curve))
-    assert len(found) == turns
+    assert len(found) == sum((a[1] > 1) != (b[1] > 1) for a, b in pairwise(curve))
+    for one in found:
+        assert one.bracket[0] <= one.estimate <= one.bracket[1]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A smooth ratio that falls with concurrency, or rises: two steps, each as steep and as high as it likes."""
+
+    floor: float
+    steps: tuple[tuple[float, float, float], ...]  # height, where (log2), steepness
+    rises: bool
+
+    def at(self, concurrency: float) -> float:
+        place = log2(concurrency)
+        ratio = self.floor + sum(high / (1 + exp(steep * (place - where))) for high, where, steep in self.steps)
+        return 1 / ratio if self.rises else ratio
+
+    def crossing(self, low: float, high: float) -> float:
+        """Return where the curve is 1, by halving."""
+        for _ in range(60):
+            middle = sqrt(low * high)
+            low, high = (middle, high) if (self.at(middle) > 1) == (self.at(low) > 1) else (low, middle)
+        return low
+
+
+STEP = st.tuples(st.floats(0.05, 1.5), st.floats(0, 6), st.floats(0.3, 8))
+
+
+@given(
+    st.builds(Curve, floor=st.floats(0.2, 0.95), steps=st.tuples(STEP, STEP), rises=st.booleans()),
+    st.sets(st.integers(1, 64), min_size=2, max_size=7),
+)
+def test_the_bracket_of_a_smooth_curve_that_was_measured_at_a_few_stages_holds_its_true_crossing(
+    curve: Curve, stages: set[int]
+) -> None:
+    """The curve is known everywhere, the bracket only from the stages: what lies between is no straight line."""
+    first, last = min(stages), max(stages)
+    found = crossings([Point(concurrency=at, ratio=curve.at(at)) for at in stages])
+    sides = {side(curve.at(at)) for at in stages}
+    assert len(found) == (1 if {-1, 1} <= sides else 0)
     for one in found:
         low, high = one.bracket
-        assert low <= one.estimate <= high
-        (before, first), (after, last) = (next(point for point in curve if point[0] == at) for at in one.bracket)
-        share = log2(one.estimate / before) / log2(after / before)
-        assert abs(first + share * (last - first) - 1) < 1e-6, "the true crossing is where the curve is 1"
+        assert low <= curve.crossing(first, last) <= high
+        assert {low, high} <= stages
+        assert not any(low < at < high and side(curve.at(at)) for at in stages), "a tighter bracket was measured"
 
 
 @given(st.integers(1, 60), st.integers(2, 20), st.floats(0, 1), st.integers(0, 4), st.sets(st.integers(1, 80)))

@@ -54,8 +54,8 @@ def judged(study: Study, noise: Noise | None = None) -> list[Judgement]:
 
 def test_without_any_repeat_the_noise_is_unknown_and_advice_assumes_an_error() -> None:
     noise = noise_of(study_of())
-    assert noise.percent == NOISE_MULTIPLE * UNKNOWN_ERROR
-    over = 1 + 1.01 * noise.percent / 100
+    assert noise.percent_of(ratio(1.1)) == NOISE_MULTIPLE * UNKNOWN_ERROR
+    over = 1 + 1.01 * noise.percent_of(ratio(1.1)) / 100
     found = [noise.judge(ratio(one)) for one in (over, 1 / over, 1.01)]
     assert [one.side for one in found] == [1, -1, 0]
     assert {(one.standing, one.multiple, one.interval) for one in found} == {("unknown", None, None)}
@@ -82,7 +82,7 @@ def test_an_effect_is_above_its_margin_exactly_where_it_is_a_gain_or_a_loss(
 def test_an_effect_of_single_measurements_must_exceed_the_largest_repeat_difference_some_times_over() -> None:
     rows = [*arm({1: 100.0}), *arm({1: 105.0}, repeat=2)]
     noise = noise_of(study_of(*rows))
-    assert noise.percent == pytest.approx(NOISE_MULTIPLE * 5.0)
+    assert noise.percent_of(ratio(1.1)) == pytest.approx(NOISE_MULTIPLE * 5.0)
     larger, within = noise.judge(ratio(1.11)), noise.judge(ratio(1.09))
     assert (larger.standing, larger.side, larger.interval) == ("larger", 1, None)
     assert (within.standing, within.side) == ("within", 0)
@@ -91,7 +91,7 @@ def test_an_effect_of_single_measurements_must_exceed_the_largest_repeat_differe
 
 def test_a_small_error_never_makes_a_small_effect_count() -> None:
     tiny = noise_of(study_of(*arm({1: 100.0}), *arm({1: 100.01}, repeat=2)))
-    assert tiny.percent == LEAST_EFFECT
+    assert tiny.percent_of(ratio(1.1)) == LEAST_EFFECT
 
 
 def test_a_quantity_of_several_columns_has_the_interval_that_a_column_of_it_would_have() -> None:
@@ -109,13 +109,51 @@ def test_a_quantity_of_several_columns_has_the_interval_that_a_column_of_it_woul
     found, asked = formula_ratio(on, off, formula), ratio_of(on, off, column)
     assert found is not None
     assert asked is not None
-    interval = noise_among([found], by_id, None, formula, "decode").interval(found)
+    interval = noise_among([found], by_id, {}, formula, "decode").interval(found)
     assert interval is not None
     assert interval[0] < found.value < interval[1]
-    same = noise_among([asked], by_id, None, column).interval(asked)
+    same = noise_among([asked], by_id, {}, column).interval(asked)
     assert same is not None
     # A mean of quotients is not the quotient of means, but both scatter by the same.
     assert [end / found.value for end in interval] == pytest.approx([end / asked.value for end in same])
+
+
+def test_a_ratio_is_held_against_the_larger_repeat_error_of_its_two_sides() -> None:
+    rows = [*arm({1: 100.0}), *arm({1: 101.0}, repeat=2), *arm({1: 150.0}, **MTP), *arm({1: 165.0}, repeat=2, **MTP)]
+    fp8 = arm({1: 105.0}, kv_cache_dtype="fp8_e5m2")
+    noise = noise_of(study_of(*rows, *fp8))
+    plain, drafted = (ratio_of(one, [rows[0]], THROUGHPUT) for one in (fp8, rows[2:3]))
+    assert plain is not None
+    assert drafted is not None
+    assert noise.percent_of(plain) == pytest.approx(max(LEAST_EFFECT, NOISE_MULTIPLE * 1.0))
+    assert noise.percent_of(drafted) == pytest.approx(NOISE_MULTIPLE * 10.0)
+    assert (noise.judge(plain).side, noise.side(replace(drafted, value=1.19))) == (1, 0)
+
+
+def test_where_no_speculating_configuration_was_repeated_the_noise_of_its_ratios_is_unknown() -> None:
+    """And the other way round: a calm base makes no small effect of drafting count."""
+    calm = [*arm({1: 100.0}), *arm({1: 100.01}, repeat=2), *arm({1: 104.0}, **MTP)]
+    drafted = [*arm({1: 104.0}, **MTP), *arm({1: 104.01}, repeat=2, **MTP)]
+    for rows in (calm, [*arm({1: 100.0}), *drafted]):
+        (one,) = judged(study_of(*rows))
+        assert (one.standing, one.side, one.multiple) == ("unknown", 0, None)
+    (both,) = judged(study_of(*calm[:2], *drafted))
+    assert (both.standing, both.side) == ("larger", 1)
+
+
+def test_an_effect_of_measurements_is_judged_by_repeats_of_measurements_alone() -> None:
+    restless = repeated([110.0, 150.0, 130.0], [100.0, 120.0, 80.0])
+    calm = [
+        replace(one, provenance="emulated", row_id=f"emulated-{one.row_id}")
+        for one in repeated([120.0, 121.0, 119.5], [100.0, 100.4, 99.9])
+    ]
+    alone, beside = noise_of(study_of(*restless)), noise_of(study_of(*restless, *calm))
+    assert {kin.provenance for kin in beside.errors} == {"measured", "emulated"}
+    assert beside.common["measured"] == alone.common["measured"]
+    assert {kin: error for kin, error in beside.errors.items() if kin.provenance == "measured"} == alone.errors
+    once = [*arm({8: 100.0}, model="beta"), *arm({8: 104.0}, model="beta", **MTP)]
+    only = [one for one in judged(study_of(*once, *calm)) if one.interval is None]
+    assert [one.standing for one in only] == ["unknown"]
 
 
 @given(st.floats(min_value=0.01, max_value=100))
@@ -174,15 +212,17 @@ def test_rounds_are_told_from_lists_by_when_the_rows_were_measured(
     assert not interleaved(rows[3:5], rows[:3])  # a repeat is missing on one side
 
 
-def test_too_few_repeats_on_either_side_give_no_interval() -> None:
-    for on, off in (
-        ([120.0], [100.0, 101.0, 100.5]),
-        ([120.0, 121.0, 120.5], [100.0]),
-        ([120.0, 121.0], [100.0, 101.0]),
-    ):
-        (one,) = judged(study_of(*repeated(on, off)))
-        assert one.interval is None
-        assert one.standing == "larger"  # of the noise floor, which the other side's repeats tell
+@pytest.mark.parametrize(
+    ("on", "off", "standing"),
+    [
+        ([120.0], [100.0, 101.0, 100.5], "unknown"),  # what repeats without speculation tell is not told of drafting
+        ([120.0, 121.0, 120.5], [100.0], "unknown"),
+        ([120.0, 121.0], [100.0, 101.0], "larger"),
+    ],
+)
+def test_too_few_repeats_on_either_side_give_no_interval(on: list[float], off: list[float], standing: str) -> None:
+    (one,) = judged(study_of(*repeated(on, off)))
+    assert (one.interval, one.standing) == (None, standing)
 
 
 def test_an_effect_that_nobody_would_change_a_setting_for_is_larger_than_noise_but_counts_for_nothing() -> None:
@@ -266,7 +306,8 @@ def restless(row: Row) -> float:
 
 def one_by_one(noise: Noise) -> Noise:
     """Return the judgement of each effect by its own repeats alone."""
-    return replace(noise, effects=1, common=Common(variance=0.0, freedom=0.0, most=inf))
+    alone = Common(variance=0.0, freedom=0.0, most=inf)
+    return replace(noise, effects=1, common=dict.fromkeys(noise.common, alone))
 
 
 @pytest.mark.parametrize(

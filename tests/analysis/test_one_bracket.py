@@ -54,13 +54,13 @@ def made(curve: list[list[float]]) -> Study:
 
 def hold_together(study: Study) -> list[Pair]:
     """Check what is told of each pair in every place; return the pairs that turn once."""
-    noise, rows = noise_of(study), {row.row_id: row for row in study.rows}
+    noise = noise_of(study)
     found = panels(study.pairs(SPECULATION))
     shown = {id(line.pair): line for panel in found for line in coded(panel, 0, noise)}
     led = {id(one.pair): one for one in lede(study).behaviours}
     turning = []
     for pair in (pair for panel in found for pair in panel.measured):
-        own, said, advised = brackets(pair, noise), verdict(pair, noise), judged(study, pair, noise, rows)
+        own, said, advised = brackets(pair, noise), verdict(pair, noise), judged(study, pair, noise)
         assert said is not None
         edge = advised.edge
         assert [(one.low, one.high) for one in own] == [edge] if edge else len(own) != 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from collector.analysis import schedule
 from collector.analysis.choosing import judging_of
 from collector.analysis.noise import noise_of
+from collector.analysis.pairing import SPECULATION
 from collector.analysis.schedule import Suggested, measured
 from collector.analysis.study import Study
 from collector.core.speculative import check_speculation, k_at, schedule_of
@@ -81,9 +82,8 @@ def test_where_it_turns_is_open_unless_neighbours_say() -> None:
 def test_a_suggested_schedule_is_valid_and_no_measured_concurrency_contradicts_it(ratios: dict[int, float]) -> None:
     study = _study(k4=ratios)
     noise = noise_of(study)
-    sides = {
-        at: 1 if ratio > 1 else -1 for at, ratio in ratios.items() if max(ratio, 1 / ratio) > 1 + noise.percent / 100
-    }
+    (pair,) = study.pairs(SPECULATION)
+    sides = {point.concurrency: side for point in pair.measured if point.value and (side := noise.side(point.value))}
     found = suggestions(study)
     assert bool(found) == (len(set(sides.values())) > 1)
     for one in found:

@@ -170,7 +170,7 @@ def test_cases_under_other_loads_each_have_a_leading_one() -> None:
 
 def test_the_bracket_holds_the_neighbours_between_which_decoding_turns() -> None:
     curves = ({1: 1.7, 4: 1.2, 8: 0.9, 32: 0.4}, {1: 1.7, 8: 1.2}, {1: 1.7, 4: 1.01, 8: 0.4})
-    noise = noise_among([], {}, None)
+    noise = noise_among([], {}, {})
     found = [decode_bracket(case, noise) for curve in curves for case in cases_of(line(curve))]
     assert found == [(4, 8), None, None], "at 4 of the last one neither side is known"
 

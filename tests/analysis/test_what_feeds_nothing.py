@@ -11,16 +11,17 @@ import pytest
 
 from collector.analysis.interconnect import links
 from collector.analysis.mixed import drafting, mixed_at
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, Factor
 from collector.analysis.recommend import Advice, advice
-from collector.analysis.repeats import repeat_error
+from collector.analysis.repeats import repeat_errors
 from collector.analysis.settings import loads
 from collector.analysis.study import Study
 from collector.core.rows import Row
 from collector.report.build import read_campaign
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-NAMES = ("dual-3090", "follow-up", "windows", "acceptance")
+NAMES = ("dual-3090", "follow-up", "schedule", "windows", "acceptance")
 Which = Callable[[Row], bool]
 
 
@@ -54,7 +55,7 @@ def fed(study: Study) -> set[str]:
 def test_with_all_rows_failing_a_check_nothing_is_advised(name: str) -> None:
     study = changed(campaign(name), lambda row: True, checks="throttled")
     assert fed(study) == set()
-    assert repeat_error(study) is None
+    assert repeat_errors(study) == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,8 +135,9 @@ def test_drafts_accepted_differently_on_both_sides_of_a_link_are_found_on_measur
     measured = changed(emulated, lambda row: True, provenance="measured")
     marked = []
     for study in (emulated, measured):
-        rows = {row.row_id: row for row in study.rows}
-        marked.append([mixed_at(drafting(pair, rows)) for pair in study.pairs(NVLINK) if pair.measured])
+        noise = noise_of(study)
+        pairs = [pair for pair in study.pairs(NVLINK) if pair.measured]
+        marked.append([mixed_at(pair, drafting(study, pair, noise)) for pair in pairs])
     assert marked[0] == marked[1]
     found = {one.pair["model"]: one for one in links(measured, 1) if one.pair["speculation"] != OFF}
     assert [at.concurrency for at in found["gemma-4-31b"].drafting if at.mixed][:1] == [1]

@@ -22,7 +22,7 @@ from collector.analysis.pairing import SPECULATION
 from collector.analysis.panels import like_main, panels
 from collector.analysis.published import as_published
 from collector.analysis.recommend import advice
-from collector.analysis.repeats import repeat_error
+from collector.analysis.repeats import repeat_errors
 from collector.analysis.scope import cells_of
 from collector.analysis.settings import loads
 from collector.analysis.under_load import home
@@ -161,7 +161,7 @@ def test_where_whole_stages_were_measured_no_other_finding_depends_on_steady_row
     without, beside = study_of(*whole), study_of(*whole, *there)
     assert beside.pairs(SPECULATION) == without.pairs(SPECULATION)
     assert noise_of(beside).effects == noise_of(without).effects
-    assert repeat_error(beside) == repeat_error(without)
+    assert repeat_errors(beside) == repeat_errors(without)
     assert drafters(beside) == drafters(without)
     assert advice(beside)[1] == advice(without)[1]
     assert lede(beside) == lede(without)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -143,3 +144,23 @@ def test_an_interrupted_emulated_sweep_goes_on_with_the_same_rows(swept: Path, t
         sorted(tuple(row[name] for name in counted) for row in _table(one, "rows.csv")) for one in (tmp_path, swept)
     )
     assert again == whole
+
+
+@pytest.mark.parametrize("arguments", [(), ("--engine", "emulated"), ("--engine", "process")])
+def test_a_sweep_of_another_provenance_is_refused_before_it_starts(
+    swept: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Rows of the embedded engine never come beside measured ones, whichever were there first."""
+    shutil.copytree(swept / "data", tmp_path / "data")
+    table = tmp_path / "data" / "emulated" / "rows.csv"
+    theirs, ours = "emulated", "measured"
+    if "process" not in arguments:
+        table.write_text(table.read_text().replace(",emulated,2", ",measured,2"))
+        theirs, ours = ours, theirs
+    folder = {path: path.read_bytes() for path in table.parent.rglob("*") if path.is_file()}
+    plan = PLAN.replace("version: 0.27.0", f"version: 0.27.0, command: ['{sys.executable}']")
+    done = _sweep(tmp_path, plan, *arguments, "--retry-failed")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"data/emulated: its rows are {theirs}, those of this sweep would be {ours}" in done.stderr
+    assert "with --out, or the plan another campaign name" in done.stderr
+    assert {path: path.read_bytes() for path in table.parent.rglob("*") if path.is_file()} == folder

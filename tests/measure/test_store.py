@@ -40,7 +40,7 @@ def test_a_row_cut_short_anywhere_is_dropped_and_the_others_stay(measured: Bench
     start = text.rstrip("\n").rfind("\n") + 1
     for cut in range(start, len(text), 37):
         folder = _copy(measured, tmp_path / str(cut), rows=text[:cut])
-        with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+        with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
             assert [row.row_id for row in store.rows] == [row["row_id"] for row in measured.rows()[:3]]
         assert (folder / "rows.csv").read_text() == text[:start]
 
@@ -51,7 +51,7 @@ def test_positions_without_their_row_are_dropped(measured: Bench, tmp_path: Path
     last = measured.rows()[-1]["row_id"]
     folder = _copy(measured, tmp_path / "data", rows=without_last)
     assert last in (folder / "positions.csv").read_text()
-    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"):
         pass
     assert last not in (folder / "positions.csv").read_text()
 
@@ -65,7 +65,7 @@ def test_what_a_spreadsheet_saved_is_read_and_written_anew_before_a_line_is_adde
         plain = (folder / name).read_bytes()
         (folder / name).write_bytes(b"\xef\xbb\xbf" + plain.replace(b"\n", b"\r\n"))
     assert len(read_tables(folder)[0]) == 4
-    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
         assert len(store.rows) == 4
     assert (folder / "rows.csv").read_bytes() == text.encode()
 
@@ -76,7 +76,7 @@ def test_a_table_with_bare_carriage_returns_is_refused_and_loses_nothing(measure
     (folder / "rows.csv").write_bytes(old)
     with (
         pytest.raises(DataError, match=r"rows\.csv: its lines end with a bare carriage return"),
-        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST),
+        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"),
     ):
         pass
     assert (folder / "rows.csv").read_bytes() == old
@@ -90,14 +90,14 @@ def test_a_damaged_line_in_the_middle_is_an_error_that_names_it_and_loses_nothin
     folder = _copy(measured, tmp_path / "data", rows=broken)
     with (
         pytest.raises(DataError, match=r"rows\.csv, line 2: \d+ fields, expected \d+"),
-        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST),
+        open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"),
     ):
         pass
     assert (folder / "rows.csv").read_text() == broken
 
 
 def test_a_new_campaign_has_all_three_tables_with_their_headers(tmp_path: Path) -> None:
-    with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST) as store:
+    with open_store(tmp_path, parse_plan(PLAN, "plan"), PLAN, HOST, "process") as store:
         for name, record in (("rows", Row), ("failures", Failure), ("positions", Position)):
             assert (store.folder / f"{name}.csv").read_text() == header_line(record)
 
@@ -110,7 +110,7 @@ def test_a_table_of_version_1_is_written_anew_before_a_line_is_added(measured: B
     rows = "".join(",".join(map(quoted, line)) + "\n" for line in (old[0], *((one | not_run).values() for one in old)))
     positions = (measured.campaign / "positions.csv").read_text()
     folder = _copy(measured, tmp_path / "data", rows=rows, positions=positions.replace("\n3,", "\n1,"))
-    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST):
+    with open_store(folder.parent, parse_plan(PLAN, "plan"), PLAN, HOST, "process"):
         pass
     new = [row | dict.fromkeys(added, "") for row in measured.rows()]  # what an older row did not say stays unsaid
     assert (folder / "rows.csv").read_text() == "".join(
@@ -126,12 +126,12 @@ def quoted(cell: str) -> str:
 def test_one_folder_is_open_once(tmp_path: Path) -> None:
     plan = parse_plan(PLAN, "plan")
     with (
-        open_store(tmp_path, plan, PLAN, HOST),
+        open_store(tmp_path, plan, PLAN, HOST, "process"),
         pytest.raises(UserError, match="another sweep is running there"),
-        open_store(tmp_path, plan, PLAN, HOST),
+        open_store(tmp_path, plan, PLAN, HOST, "process"),
     ):
         pass
-    with open_store(tmp_path, plan, PLAN, HOST):
+    with open_store(tmp_path, plan, PLAN, HOST, "process"):
         pass
 
 

@@ -321,6 +321,21 @@ def test_another_plan_or_another_host_does_not_go_into_a_campaign(tmp_path: Path
     assert bench.rows() == rows
 
 
+def test_an_engine_that_turns_out_to_be_of_another_provenance_adds_no_row(tmp_path: Path) -> None:
+    """The embedded engine may have been behind the same port, or command, before."""
+    bench = Bench(tmp_path)
+    bench.sweep()
+    table = bench.campaign / "rows.csv"
+    table.write_text("".join(table.read_text().replace(",measured,2", ",emulated,2").splitlines(keepends=True)[:-1]))
+    rows = bench.rows()
+    assert {row["provenance"] for row in rows} == {"emulated"}
+    done = bench.sweep()
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"{bench.campaign}: its rows are emulated, those of this sweep would be measured" in done.stderr
+    assert bench.rows() == rows
+    assert bench.left() == []
+
+
 def test_a_variable_that_is_not_set_is_named_before_anything_starts(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     del bench.environment["MODEL"]

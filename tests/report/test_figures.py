@@ -269,13 +269,25 @@ def basis_of(rows: pd.DataFrame) -> pd.DataFrame:
     return own[whole] if whole.any() else own
 
 
-def repeat_error_of(name: str, family: str = "", column: str = "system_throughput_tok_s") -> float:
-    """Return the largest difference between measurements of the same thing, in per cent; NaN where there is none."""
+def repeat_error_of(name: str, at: dict[str, str], family: str = "", column: str = "system_throughput_tok_s") -> float:
+    """Return the largest difference between measurements of the same thing, in per cent; NaN where there is none.
+
+    Of rows that speculate like those of either side of `at`, and of their provenance.
+    """
     if name == "published":
         printed = figures_of()
         return float(printed["value"][printed["metric"] == "repeat_error_max"].iloc[0])
     rows = rows_of(name)
+    sides = rows[rows.index.isin(f"{at['data-rows']} {at['data-base']}".split())]
     rows = rows[rows["checks"].isna()] if family else basis_of(rows[rows["checks"].isna()])
+    kins = {(one.provenance, one.speculation == "off") for one in sides.itertuples()}
+    return max(
+        largest_difference(rows[(rows["provenance"] == origin) & ((rows["speculation"] == "off") == off)], column)
+        for origin, off in kins
+    )
+
+
+def largest_difference(rows: pd.DataFrame, column: str) -> float:
     same = [*LOAD, "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens", "extra_flags"]
     for cell in (["configuration_id", *LOAD], same):
         tok_s = rows.groupby(cell, dropna=False)[column]
@@ -308,7 +320,7 @@ def test_every_multiple_is_of_what_decides(shown: tuple[str, Page]) -> None:
     for of, effect, at, text in effects_before_multiples(page):
         family = (at["data-family"], at["data-of"]) if "data-family" in at else ()
         width = widths.get((at.get("data-family", ""), of["data-rows"]))
-        bound = max(noise.LEAST_EFFECT, noise.NOISE_MULTIPLE * repeat_error_of(name, *family))
+        bound = max(noise.LEAST_EFFECT, noise.NOISE_MULTIPLE * repeat_error_of(name, of, *family))
         again = 100 * (max(effect, 1 / effect) - 1) / bound if width is None else abs(log(effect)) / width
         digits = len(text.partition(".")[2])
         assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)

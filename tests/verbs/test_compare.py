@@ -47,7 +47,10 @@ def test_a_regression_ends_with_one_and_is_told_after_what_differs(
     assert compare(slower) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "differs: engine_version: 0.27.0 -> 0.27.0, 0.28.0"
-    assert "noise of A: System throughput: 1.00 / 1.00 / 1.00 % between repeats (min / mean / max of 1 cells)" in lines
+    assert (
+        "noise of A: System throughput: measured, speculation off: "
+        "1.00 / 1.00 / 1.00 % between repeats (min / mean / max of 1 cells)"
+    ) in lines
     (told,) = [line for line in lines if line.startswith("regression: ") and "throughput" in line]
     assert told.startswith(f"regression: {LABEL}: System throughput 301.5 -> 270.2 tok/s, -10.4 % [")
     low, high, multiple = map(float, re.findall(r"\[(\S+) %, (\S+) %\], (\S+)x noise$", told)[0])
@@ -152,7 +155,9 @@ def test_programs_get_every_figure_with_its_rows(slower: Path, capsys: pytest.Ca
     assert metric["interval"][0] < metric["ratio"] < metric["interval"][1] < 1
     assert sorted(metric["rows_a"]) == sorted(row.row_id for row in repeats(300.0, 303.0, 301.5))
     assert found["rows_left_out"] == {"a": 0, "b": 1}
-    assert found["noise_percent"]["system_throughput_tok_s"]["a"]["most"] == pytest.approx(1.0)
+    (floor,) = found["noise_percent"]["system_throughput_tok_s"]["a"]
+    assert floor["most"] == pytest.approx(1.0)
+    assert (floor["provenance"], floor["speculating"]) == ("measured", False)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _noises(study: Study, shown: Sequence[Case], system: Noise) -> dict[str, Noi
     found = {"system": system}
     for name, column in FACTORS.items():
         ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
-        found[name] = noise_among(ratios, rows, None, column, f"causes-{name}")
+        found[name] = noise_among(ratios, rows, {}, column, f"causes-{name}")
     return found
 
 
