@@ -37,7 +37,10 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("nothing accepted", "No other prompt was measured: no verdict."),
         ("nothing accepted here", "The same method reaches 0.5000 on other prompts"),
         ("turns", "nothing can be said about significance"),
-        ("two series", "largest repeat error (1.00%) times 2"),
+        (
+            "two series",
+            "repeat error (without speculation 1.00%, with speculation not known and taken as 2.5%) times 2",
+        ),
         ("repeats disagree", "either way (mtp k=4)"),
         ("dtype and link", "The attention backend changes with it, from FLASH_ATTN to FLASHINFER."),
         ("dtype and link", "Output quality was not evaluated."),

@@ -32,9 +32,10 @@ def test_both_languages_have_the_same_ids_and_links_and_no_block_has_a_blank_lin
         ("some repeats", "Repeats: 2 of 4 cells were measured once"),
         (
             "repeats",
-            "In the 6 cells that were repeated, the fastest and the slowest measurement differ by 0.40% to 0.40%",
+            "3 cells with speculation were repeated; their fastest and slowest measurements differ by 0.40% to 0.40%",
         ),
-        ("two series", "2 cells were measured with the same settings in two series"),
+        ("two series", "2 cells without speculation were measured with the same settings in two series"),
+        ("two series", "No cell with speculation was measured twice, so the repeat error there is not known."),
         ("turns", "Nothing was measured twice, so the repeat error is not known."),
         ("nothing accepted here", "Load: prompt sets not driven to the highest concurrency: general/code."),
         (

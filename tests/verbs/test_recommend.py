@@ -69,7 +69,11 @@ def test_written_files_are_what_json_names(tmp_path: Path, capsys: pytest.Captur
         predicted = "PREDICTION" in (tmp_path / "out" / f"{one['files']}.sh").read_text()
         assert predicted == one["prediction"]
     withheld = [(load["nvlink"], load["withheld_speculation"]) for load in found["loads"] if load["settings"]]
-    exaone = [("on", ["mtp"]), ("on", ["mtp"]), ("off", ["mtp"])]  # series k3, where it did not start without, and main
+    exaone = [
+        ("on", ["mtp"]),
+        ("on", ["mtp"]),
+        ("off", ["mtp"]),
+    ]  # series k3 and main; without NVLink mtp did not start in k3
     assert withheld == [*exaone, *[("on", []), ("off", [])] * 2]
 
 
