@@ -87,6 +87,11 @@ class Judged:
         return None
 
     @property
+    def one_step(self) -> bool:
+        """Return whether nothing lies between the ends of the edge."""
+        return self.edge is not None and self.edge[1] - self.edge[0] == 1
+
+    @property
     def least(self) -> Quantity:
         return min(self._ratios, key=lambda one: one.value)
 

@@ -38,6 +38,7 @@ def only(*rows: Row, failures: tuple[Failure, ...] = ()) -> Advice:
         ({1: 1.02, 8: 0.98}, "even", None),
         ({1: 1.7, 8: 0.7, 32: 0.4}, "up_to", (1, 8)),
         ({1: 1.7, 8: 1.01, 32: 0.4}, "up_to", (1, 32)),
+        ({3: 1.7, 4: 0.7}, "up_to", (3, 4)),
         ({1: 0.7, 8: 1.7}, "from", (1, 8)),
         ({1: 1.7, 8: 0.7, 32: 1.7}, "mixed", None),
     ],
@@ -48,6 +49,7 @@ def test_a_verdict_follows_from_where_a_way_gains_and_loses(
     rows = pair_of(ratios)
     (one,) = only(*rows).speculation
     assert (one.verdict, one.edge) == (verdict, edge)
+    assert one.one_step is (edge == (3, 4))
     assert set(one.ids) == {row.row_id for row in rows}
     assert one.least.value == pytest.approx(min(ratios.values()))
     assert one.most.value == pytest.approx(max(ratios.values()))

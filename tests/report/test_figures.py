@@ -328,6 +328,12 @@ def test_every_multiple_is_of_what_decides(shown: tuple[str, Page]) -> None:
         assert not any(at["class"] == "i" for at, _ in page.numbers), "an interval without a spread"
 
 
+def test_an_edge_between_neighbours_is_told_as_one() -> None:
+    page = re.sub("<[^>]*>", "", markdown_of("campaigns/schedule/index.md", "en"))
+    assert "It turns between 3 and 4, which are neighbours." in page
+    assert "somewhere between 3 and 4" not in page
+
+
 def column_of(at: dict[str, str]) -> str:
     return at.get("data-of", "system_throughput_tok_s")
 
