@@ -19,6 +19,7 @@ from collector.measure.campaign import read_tables
 from collector.report.build import read_campaign
 from tests.measure.sweeping import Bench
 from tests.real.environment import ensure
+from tests.report.remade import rendered
 
 pytestmark = pytest.mark.real
 
@@ -137,7 +138,8 @@ def test_a_schedule_runs_beside_both_pure_settings_and_drafts_nothing_where_k_is
     assert {row.checks for row in rows} <= {"", "client_bound"}
     # On a busy machine the frontend starves now and then; that each cell ran is what is asked here.
     rows = [replace(row, checks="") for row in rows]
-    (found,) = measured(Study(name="small", rows=tuple(rows)))
+    study = Study(name="small", rows=tuple(rows))
+    (found,) = measured(study)
     by_concurrency = {row.concurrency: row for row in rows if SCHEDULE in (row.speculative_config or "")}
     pure = {
         row.concurrency: row
@@ -152,4 +154,10 @@ def test_a_schedule_runs_beside_both_pure_settings_and_drafts_nothing_where_k_is
     # While requests come and go a step has fewer of them, so a few drafts are left at 12.
     assert (by_concurrency[12].drafted_step_share or 0) < 0.2 < (by_concurrency[1].drafted_step_share or 0)
     assert (by_concurrency[12].draft_tokens or 0) < 0.2 * (pure[12].draft_tokens or 0)
+    article = rendered("recommendations", study, "en")
+    table = article[article.index("{: #schedule }") :]
+    for one in found.stages:
+        for side in (one.scheduled, one.on, one.off):
+            assert side
+            assert f'value="{side.value:.6g}"' in table, "the page shows it against both pure settings"
     bench.nothing_left(2)
