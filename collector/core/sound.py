@@ -8,7 +8,6 @@ from pathlib import Path
 from collector.core.errors import DataError
 from collector.core.rows import Failure, Row
 
-
 #: Of a stage that was measured each is 1 or more.
 AT_LEAST_ONE = ("concurrency", "requests", "repeat", "output_tokens")
 #: What ratios and their logarithms are made of; missing is an empty field.
