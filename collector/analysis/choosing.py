@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from collector.analysis.compared import THROUGHPUT
-from collector.analysis.noise import Noise, noise_among
-from collector.analysis.pairing import KV_CACHE, NVLINK, OFF, SPECULATION, STAGE, Key, sortable
+from collector.analysis.noise import Noise, effects, noise_among
+from collector.analysis.pairing import KV_CACHE, OFF, STAGE, Key, sortable
 from collector.analysis.pairing import key as key_of
 from collector.analysis.quantity import Quantity, mean_of, usable
 from collector.analysis.steps import ratio_between
@@ -123,14 +123,7 @@ def compared_rows(rows: Sequence[Row]) -> list[Row]:
 
 def judging_of(study: Study, noise: Noise) -> Judging:
     """Return what tells the configurations of a study apart; `noise` is that of its pairs (noise_of)."""
-    pairs = [
-        point.value
-        for factor in (SPECULATION, KV_CACHE, NVLINK)
-        for pair in study.pairs(factor)
-        for point in pair.measured
-        if point.value
-    ]
-    paired = frozenset(map(_sides, pairs))
+    paired = frozenset(map(_sides, effects(study)))
     others = [
         ratio
         for rows in grouped(study).values()

@@ -168,16 +168,20 @@ def student(share: float, freedom: float) -> float:
     return float(stdtrit(freedom, share))
 
 
-def noise_of(study: Study) -> Noise:
-    """Return the noise of a study, its level made for all of its effects together."""
-    ratios = [
+def effects(study: Study) -> list[Quantity]:
+    """Return every ratio of a study's pairs."""
+    return [
         point.value
         for factor in (SPECULATION, KV_CACHE, NVLINK)
         for pair in study.pairs(factor)
         for point in pair.measured
         if point.value
     ]
-    return noise_among(ratios, {row.row_id: row for row in study.rows}, repeat_errors(study))
+
+
+def noise_of(study: Study) -> Noise:
+    """Return the noise of a study, its level made for all of its effects together."""
+    return noise_among(effects(study), {row.row_id: row for row in study.rows}, repeat_errors(study))
 
 
 def noise_among(
