@@ -14,10 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from collector.core.series import CACHE_INFO, LabelSet
 from tests.real.environment import ensure
 from tests.real.side_by_side import Seen, compare
-from tests.real.workload import LEAVES, PARTS, PREEMPTS, TOGETHER, WRITES
+from tests.real.workload import LANES, LEAVES, PARTS, PREEMPTS, TOGETHER, WRITES
 
 pytestmark = pytest.mark.real
 
+#: What the plan of side_by_side says.
+MAX_NUM_SEQS = 4
 SPECULATIVE_TOKENS = {"ample": 0, "small-cache": 0, "twin": 3, "ngram": 4}
 STEPS = {"iteration_tokens_total_bucket", "iteration_tokens_total_count"}
 #: What is left out of the comparison of a part, by the reason that the part has for it.
@@ -176,7 +178,9 @@ def test_the_workload_does_what_its_parts_are_named_after(both: Both) -> None:
         if both.series == "ample":
             assert added(engine["repeats"], "prefix_cache_hits_total") > 1000
             peaks = engine["more than fit"].peaks
-            assert (peaks["running"], peaks["waiting"]) == (4, 4)
+            assert peaks["running"] == MAX_NUM_SEQS
+            # Where two requests end in one step, the token budget of the next may admit only one of those that wait.
+            assert LANES - MAX_NUM_SEQS <= peaks["waiting"] < LANES
             assert {one.status for one in engine["too long"].requests} == {400}
             assert {one.status for one in engine["another model"].requests} == {404}
             assert added(engine["client gone"], "generation_tokens_total") >= 5

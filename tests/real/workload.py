@@ -19,6 +19,8 @@ from collector.measure.scrape import gauges, scrape
 MODEL = "tiny-a"
 REQUEST_S = 300.0
 SAMPLE_S = 0.02
+#: Requests sent at a time where more are sent than the engine runs.
+LANES = 8
 
 #: Why some figures of a part cannot be equal; test_differential says which.
 TOGETHER = "which requests share a step, and how many steps there are, depends on when each request arrives"
@@ -132,7 +134,7 @@ PARTS: dict[str, dict[str, Part]] = {
         "one by one": load(1, FOUR),
         "repeats": load(1, REPEATS),
         "four at once": load(4, TWELVE, TOGETHER),
-        "more than fit": load(8, PAIRS, TOGETHER),
+        "more than fit": load(LANES, PAIRS, TOGETHER),
         "default length": load(1, FOUR[:2], max_tokens=None),
         "too long": load(1, [(prompt(500, 1000), 25)]),
         "another model": load(1, FOUR, model="absent"),
