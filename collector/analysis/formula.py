@@ -51,6 +51,11 @@ def formula_of(rows: Iterable[Row], expression: str) -> Quantity | None:
     return Quantity(value=value, by="mean", of=expression, ids=_ids(kept), low=low, high=high)
 
 
+def of_row(row: Row, expression: str) -> float | None:
+    """Return the expression over one row that has every column; None where it divides by zero."""
+    return _over([row], expression)
+
+
 def formula_ratio(rows: Iterable[Row], base: Iterable[Row], expression: str) -> Quantity | None:
     """Return the expression ÷ the same of the base rows. The range spans any repeat over any other."""
     names = columns_of(expression)
@@ -99,7 +104,7 @@ def _over(rows: Sequence[Row], expression: str) -> float | None:
 
 
 def _each(rows: Sequence[Row], expression: str) -> list[float]:
-    found = [_over([row], expression) for row in rows]
+    found = [of_row(row, expression) for row in rows]
     return [one for one in found if one is not None]
 
 

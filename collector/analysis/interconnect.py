@@ -126,7 +126,7 @@ def order(found: Sequence[Link]) -> Order | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Multiple:
-    """Traffic with speculation ÷ without it, NVLink on, and what NVLink gains on both sides."""
+    """Traffic with speculation ÷ without it, NVLink on, and what NVLink gains on both sides, as ratios."""
 
     pair: Pair
     traffic: Quantity
@@ -169,7 +169,7 @@ def _gain_of(found: Iterable[Link], pair: Pair, speculation: str) -> Quantity | 
     for link in found:
         fits = all(link.pair.get(name) == pair.get(name) for name in (*same, *way))
         if fits and link.pair["speculation"] == speculation:
-            return link.gain
+            return link.point.value
     return None
 
 

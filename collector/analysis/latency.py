@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from collector.analysis.compared import THROUGHPUT
 from collector.analysis.curves import Curve, Stage
 from collector.analysis.figures import Figure
-from collector.analysis.quantity import Quantity, least_of, mean_of, most_of, ratio_of, usable
+from collector.analysis.quantity import Quantity, least_of, mean_of, most_of, printed_gain, ratio_of, usable
 from collector.analysis.study import Study
 from collector.core.rows import Row
 
@@ -64,7 +64,7 @@ class Within:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waits:
-    """A configuration by concurrency, and what its last step does: throughput in per cent, the wait as a ratio."""
+    """A configuration by concurrency, and what its last step does to throughput and wait, after ÷ before."""
 
     curve: Curve
     waits: tuple[Wait, ...]
@@ -95,18 +95,21 @@ class Change:
     low: int
     high: int
 
+    @property
+    def ratio(self) -> Quantity:
+        return printed_gain(self.figure)
+
 
 def waits_of(curve: Curve) -> Waits:
     """Return the waits of a configuration, and how much it does within each target."""
     waits = tuple(_wait(stage) for stage in curve.stages)
     last = [stage for stage in curve.stages if stage.throughput][-2:]
     before, after = last if len(last) > 1 else (None, None)
-    ratio = ratio_of(after.rows, before.rows, THROUGHPUT) if before and after else None
     return Waits(
         curve=curve,
         waits=waits,
         step=(before.concurrency, after.concurrency) if before and after else None,
-        change=ratio.as_gain if ratio else None,
+        change=ratio_of(after.rows, before.rows, THROUGHPUT) if before and after else None,
         growth=ratio_of(after.rows, before.rows, MEAN) if before and after else None,
         within=tuple(within([(one.concurrency, one.bucket) for one in waits], target) for target in TTFT_TARGETS_S),
     )

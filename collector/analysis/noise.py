@@ -30,7 +30,7 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
-from collector.analysis.formula import columns_of, evaluated
+from collector.analysis.formula import of_row
 from collector.analysis.moderated import Common, Spread, common
 from collector.analysis.pairing import KV_CACHE, NVLINK, SPECULATION
 from collector.analysis.quantity import Quantity
@@ -222,7 +222,7 @@ def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | N
 
     `column` may be an expression over columns (formula.py), above 0 in every row.
     """
-    sides = [{row.repeat: log(_value(row, column)) for row in side} for side in (over, under)]
+    sides = [{row.repeat: log(of_row(row, column) or 0.0) for row in side} for side in (over, under)]
     if min(len(side) for side in sides) < LEAST_REPEATS:
         return None
     starts = _starts(over), _starts(under)
@@ -235,12 +235,6 @@ def spread(over: Sequence[Row], under: Sequence[Row], column: str) -> Spread | N
     welch = total**2 / sum(one**2 / count for one, count in zip(each, counts, strict=True)) if total else sum(counts)
     blocks_alike = 2 / sum(1 / len(side) for side in sides)
     return Spread(variance=total * blocks_alike, blocks=blocks_alike, freedom=welch, starts=starts)
-
-
-def _value(row: Row, column: str) -> float:
-    names = columns_of(column)
-    value = evaluated(column, {name: getattr(row, name) for name in names}) if names != (column,) else None
-    return float(getattr(row, column)) if value is None else value
 
 
 def interleaved(over: Sequence[Row], under: Sequence[Row]) -> bool:

@@ -16,9 +16,10 @@ from collector.analysis.curves import Curve, Stage, curves
 from collector.analysis.formula import formula_of
 from collector.analysis.latency import Bucket, bucket_of
 from collector.analysis.mixed import drafting, mixed_at
-from collector.analysis.noise import noise_of
+from collector.analysis.noise import Noise, noise_among, noise_of
 from collector.analysis.pairing import NVLINK
 from collector.analysis.quantity import By, Quantity, mean_of, most_of, ratio_of
+from collector.analysis.repeats import errors_among
 from collector.analysis.study import Study
 from collector.core.footprint import nvlink_bytes
 from collector.core.hardware import drafter_dimensions, model_dimensions
@@ -29,6 +30,9 @@ from collector.core.step import StepLoad
 #: What a request waits for, in the order in which it does.
 TIMES = ("queue", "prefill", "ttft", "tpot")
 SHARES = ("p50", "p95")
+
+#: What a link gains beside throughput, by its name in LinkParts: the column whose time it shortens.
+TIMED = {"prefill": "prefill_mean_s", "decode": "step_time_mean_s"}
 
 #: Request steps after the first token, each of which verifies the position it stands at.
 STEPS = "(generation_tokens-requests_done)/tokens_per_step"
@@ -49,13 +53,13 @@ class Waits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkParts:
-    """An NVLink pair at one concurrency: gains in per cent, and what went over the link. None is not known."""
+    """An NVLink pair at one concurrency: speed with the link ÷ without it, and what went over it. None: not known."""
 
     pair: Pair
     point: RatioPoint
     system: Quantity
-    prefill: Quantity | None  # of the mean time from schedule to first token
-    decode: Quantity | None  # of the time of a request's step
+    prefill: Quantity | None  # of the mean time from schedule to first token, without the link ÷ with it
+    decode: Quantity | None  # of the time of a request's step, likewise
     per_token: Quantity | None  # bytes
     prefill_share: Quantity | None  # of the positions computed
     predicted: Quantity | None  # bytes per token, by the dimensions of model and drafter
@@ -110,9 +114,9 @@ def _link(
     return LinkParts(
         pair=pair,
         point=point,
-        system=system.as_gain,
-        prefill=_faster(on, off, "prefill_mean_s"),
-        decode=_faster(on, off, "step_time_mean_s"),
+        system=system,
+        prefill=ratio_of(off, on, TIMED["prefill"]),
+        decode=ratio_of(off, on, TIMED["decode"]),
         per_token=formula_of(on, TRAFFIC_EACH),
         prefill_share=formula_of(on, f"prompt_tokens_computed/{positions}"),
         predicted=predicted_bytes(on[0], profile),
@@ -127,10 +131,14 @@ def ends_of(found: Iterable[Quantity | None]) -> tuple[Quantity, Quantity] | Non
     return (known[0], known[-1]) if known else None
 
 
-def _faster(on: Iterable[Row], off: Iterable[Row], column: str) -> Quantity | None:
-    """Return how much faster the side with the link is: the time without it over the time with it."""
-    ratio = ratio_of(off, on, column)
-    return ratio.as_gain if ratio else None
+def link_noises(study: Study, found: Iterable[LinkParts]) -> dict[str, Noise]:
+    """Return what judges each gain of these, by its name in LinkParts."""
+    rows, known = {row.row_id: row for row in study.basis}, list(found)
+    noises = {"system": noise_of(study)}
+    for name, column in TIMED.items():
+        ratios = [ratio for one in known if (ratio := getattr(one, name)) is not None]
+        noises[name] = noise_among(ratios, rows, errors_among(rows.values(), column), column, f"link-{name}")
+    return noises
 
 
 def predicted_bytes(row: Row, profile: Mapping[str, Any] | None) -> Quantity | None:

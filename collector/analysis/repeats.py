@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from collector.analysis.formula import columns_of, formula_ratio, of_row
 from collector.analysis.pairing import DRAFTING, OFF, SAME_ENGINE, SAME_LOAD, STAGE, key
-from collector.analysis.quantity import Quantity, printed, ratio_of, usable
+from collector.analysis.quantity import Quantity, printed, usable
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Row
 
@@ -34,7 +35,7 @@ class Kin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RepeatError:
-    """Larger over smaller value (throughput, unless another column is asked for) of the same cell, in per cent.
+    """Larger over smaller value of the same cell, in per cent: of throughput, unless another column is asked for.
 
     Over `cells` cells. `mean` weighs a cell by its value: sum of the larger ones over sum of the smaller ones.
     """
@@ -55,9 +56,9 @@ def repeat_errors(study: Study, column: str = THROUGHPUT) -> Mapping[Kin, Repeat
 
 
 def errors_among(rows: Iterable[Row], column: str = THROUGHPUT) -> Mapping[Kin, RepeatError]:
-    """Return the repeat error of each kin of these rows that was measured twice."""
+    """Return the repeat error of each kin of these rows that was measured twice; `column` may be an expression."""
     own: dict[Kin, list[Row]] = defaultdict(list)
-    for row in sorted(usable(rows, column), key=lambda row: (row.campaign, row.row_id)):
+    for row in sorted(usable(rows, *columns_of(column)), key=lambda row: (row.campaign, row.row_id)):
         own[kin_of(row)].append(row)
     found = {kin: _error_among(kept, column) for kin, kept in sorted(own.items())}
     return {kin: error for kin, error in found.items() if error}
@@ -98,8 +99,8 @@ def _in_two_series(rows: Iterable[Row]) -> list[list[Row]]:
 
 def _error(kind: Kind, cells: Sequence[Sequence[Row]], column: str) -> RepeatError | None:
     ends = [_ends(rows, column) for rows in cells]
-    each = [found.as_gain for most, least in ends if (found := ratio_of([most], [least], column))]
-    mean = ratio_of([most for most, _ in ends], [least for _, least in ends], column)
+    each = [found.as_gain for most, least in ends if (found := formula_ratio([most], [least], column))]
+    mean = formula_ratio([most for most, _ in ends], [least for _, least in ends], column)
     if not each or mean is None:
         return None
     return RepeatError(
@@ -113,7 +114,7 @@ def _error(kind: Kind, cells: Sequence[Sequence[Row]], column: str) -> RepeatErr
 
 def _ends(rows: Sequence[Row], column: str) -> tuple[Row, Row]:
     """Return the rows of the highest and the lowest value; the order among equals is that of their ids."""
-    ordered = sorted(rows, key=lambda row: (getattr(row, column), row.row_id))
+    ordered = sorted(rows, key=lambda row: (of_row(row, column) or 0.0, row.row_id))
     return ordered[-1], ordered[0]
 
 

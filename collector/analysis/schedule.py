@@ -20,6 +20,7 @@ from typing import Any
 
 from collector.analysis.choosing import Judging, choose
 from collector.analysis.compared import THROUGHPUT, Pair
+from collector.analysis.noise import Noise, noise_among
 from collector.analysis.pairing import OFF, SPECULATION
 from collector.analysis.quantity import Quantity, ratio_of
 from collector.analysis.speculation import Point, points_of
@@ -88,6 +89,12 @@ class Measured:
     def idle(self) -> tuple[At, ...]:
         """Return the stages at k = 0 that tell what the drafter's remaining forward costs."""
         return tuple(one for one in self.stages if one.k == 0 and one.over_off)
+
+
+def pure_noise(found: Iterable[Measured], noise: Noise) -> Noise:
+    """Return what judges schedule ÷ always on; `noise` is that of the study's pairs, which schedule ÷ off is one of."""
+    ratios = [at.over_on for one in found for at in one.stages if at.over_on]
+    return noise_among(ratios, noise.rows, noise.errors, family="schedule")
 
 
 def is_scheduled(pair: Pair) -> bool:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collector.analysis.compared import compared
 from collector.analysis.hypotheses import Judged, judged
+from collector.analysis.noise import Noise, noise_among, noise_of
 from collector.analysis.pairing import SPECULATION
 from collector.analysis.predicted import Predicted, WhyNot, predicted, why_not
-from collector.analysis.step_time import Case, Part, cases, moved_between, part_of
+from collector.analysis.printed_steps import printed_cases
+from collector.analysis.repeats import errors_among
+from collector.analysis.step_time import DECODE, REST, STEP, TOKENS, Case, Part, cases, moved_between, part_of
 from collector.analysis.study import Study
+from collector.core.rows import Row
+
+#: The factors of a ratio by their name in Part, and the expression over columns whose ratio each of them is.
+FACTORS = {"tokens": TOKENS, "step": STEP, "decode": DECODE, "rest": REST}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +41,26 @@ def taken_apart(study: Study) -> list[Apart]:
     rows = {row.row_id: row for row in study.basis}
     pairs = compared(SPECULATION, rows.values(), study.failures)
     return [(case, _cells(case, study)) for case in cases(pairs, lambda _, point: part_of(point, rows))]
+
+
+def factor_noises(study: Study) -> dict[str, Noise]:
+    """Return what judges each factor of every pair, by its name in Part; "system" is the noise of the whole study."""
+    rows = {row.row_id: row for row in study.basis}
+    parts = _printed(study) if study.is_published else _parts(study, rows)
+    found = {"system": noise_of(study)}
+    for name, column in FACTORS.items():
+        ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
+        found[name] = noise_among(ratios, rows, errors_among(rows.values(), column), column, f"factor-{name}")
+    return found
+
+
+def _printed(study: Study) -> list[Part]:
+    return [part for case in printed_cases(study) for part in case.parts]
+
+
+def _parts(study: Study, rows: Mapping[str, Row]) -> list[Part]:
+    pairs = compared(SPECULATION, rows.values(), study.failures)
+    return [part_of(point, rows) for pair in pairs for point in pair.points]
 
 
 def moved_most(found: Iterable[Apart]) -> list[tuple[str, int]]:

@@ -85,6 +85,7 @@ class Windows:
     effects: tuple[Effect, ...]
     system: Noise  # of the cells' ratios
     decode: Noise
+    decoding: Noise
     gains: Noise  # of what speculation gains, by either method
     alone: tuple[str, ...]
 
@@ -115,6 +116,7 @@ def windows(study: Study) -> Windows | None:
         ),
         system=_noise([one.system for one in cells], known, THROUGHPUT, "windows-system"),
         decode=_noise([one.decode for one in cells if one.decode], known, DECODE, "windows-decode"),
+        decoding=_noise([one.decoding for one in cells if one.decoding], known, DECODING, "windows-decoding"),
         gains=gains,
         alone=tuple(row.row_id for row in own if row.window_method == STEADY and row.row_id not in beside),
     )

@@ -7,9 +7,9 @@ from jinja2 import Environment
 from collector.analysis.curves import OF_A_LOAD
 from collector.analysis.mixed import MIXED_FROM_PERCENT
 from collector.analysis.pairing import key
-from collector.analysis.parts import TIMES, ends_of, link_parts, waits
+from collector.analysis.parts import TIMES, ends_of, link_noises, link_parts, waits
 from collector.analysis.study import Study
-from collector.analysis.taken_apart import moved_most, taken_apart
+from collector.analysis.taken_apart import factor_noises, moved_most, taken_apart
 from collector.report.naming import row_labels
 from collector.report.prompt_words import prompt_word
 from collector.report.sections.parts.pair_labels import labels
@@ -31,6 +31,8 @@ def timing_page(study: Study, words: Words, environment: Environment) -> str:
         links=list(zip(labels([one.pair for one in pairs]), pairs, strict=True)),
         prefill=ends_of(one.prefill for one in clear),
         decode=ends_of(one.decode for one in clear),
+        noises=factor_noises(study),
+        link_noises=link_noises(study, pairs),
         mixed=any(one.mixed for one in pairs),
         traffic=any(one.per_token for one in pairs),
         predicted=any(one.predicted for one in pairs),

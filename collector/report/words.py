@@ -79,11 +79,6 @@ class Words:
         ends, multiple = noise.interval(ratio), self.multiple(ratio, noise)
         return Markup("{}<br>{}").format(multiple, self._interval(ratio, noise, metric, ends)) if ends else multiple
 
-    def interval(self, ratio: Quantity, noise: Noise, metric: str) -> Markup:
-        """Print where the true ratio lies; with too few repeats for that, the range over them."""
-        ends = noise.interval(ratio)
-        return self.spread(ratio, metric) if ends is None else self._interval(ratio, noise, metric, ends)
-
     @staticmethod
     def _interval(ratio: Quantity, noise: Noise, metric: str, ends: tuple[float, float]) -> Markup:
         shown = (100 * (end - 1) if DISPLAYED[metric].unit == "%" else end for end in ends)
@@ -148,7 +143,6 @@ class Words:
             "spread": self.spread,
             "against": self.against,
             "multiple": self.multiple,
-            "interval": self.interval,
             "setting": self.setting,
             "count": self.count,
             "threshold": self.threshold,

@@ -148,7 +148,7 @@ def test_speculation_multiplies_the_traffic_of_the_same_setting() -> None:
     assert one.traffic.value == pytest.approx(2.6)
     assert one.gain is not None
     assert one.gain_without is not None
-    assert [one.gain.value, one.gain_without.value] == pytest.approx([28, 27])
+    assert [one.gain.value, one.gain_without.value] == pytest.approx([1.28, 1.27])
 
 
 def test_a_multiple_is_known_even_where_the_link_has_no_partner() -> None:

@@ -100,7 +100,7 @@ def test_the_last_step_is_the_change_of_throughput_and_the_growth_of_the_wait() 
     assert found.step == (16, 32)
     assert found.change is not None
     assert found.growth is not None
-    assert found.change.value == pytest.approx(5.0)
+    assert found.change.value == pytest.approx(1.05)
     assert found.growth.value == pytest.approx(1.75)
 
 

@@ -6,36 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from collector.analysis.hypotheses import FLAT_BELOW, KV_FULL_PERCENT, RISES_FROM, judged
-from collector.analysis.noise import Noise, noise_among, noise_of
+from collector.analysis.noise import noise_of
 from collector.analysis.pairing import NVLINK
 from collector.analysis.predicted import predicted
 from collector.analysis.printed_steps import printed_cases
-from collector.analysis.step_time import (
-    DECODE,
-    REST,
-    STEP,
-    TOKENS,
-    Case,
-    cases_of,
-    leading,
-    moved,
-)
+from collector.analysis.step_time import Case, cases_of, leading, moved
 from collector.analysis.study import Study
+from collector.analysis.taken_apart import factor_noises
 from collector.report.naming import conditions
 from collector.report.sections.parts.conditions import conditions as printed_conditions
 from collector.report.sections.parts.pair_labels import labels
 from collector.report.sections.parts.step_chart import CaseLines, step_chart
 from collector.report.words import Words
 
-#: Pairs in the table; beyond these the CSV serves better.
-MOST_CASES = 8
 #: Pairs in the chart, each with two lines.
 MOST_CHARTED = 3
 #: Losses of other models that get a sentence of their own.
 MOST_OTHERS = 2
-
-#: The factors of a ratio by their name in Part, and the expression over columns whose ratio each of them is.
-FACTORS = {"tokens": TOKENS, "step": STEP, "decode": DECODE, "rest": REST}
 
 
 def section(study: Study, words: Words) -> dict[str, Any]:
@@ -48,11 +35,9 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     shown = _shown(found, main)
     lines = _named(shown)
     contrast = _contrast(leads, main)
-    noises = _noises(study, shown[:MOST_CASES], judging)
+    noises = factor_noises(study)
     return {
         "main": lines[0] if lines else None,
-        "lines": lines[:MOST_CASES],
-        "left_out": len(lines[MOST_CASES:]),
         "noises": noises,
         "predicted": predicted(main.telling, study.profile) if main and main.telling else None,
         "moved": moved(main) if main else None,
@@ -63,17 +48,6 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "conditions": _conditions(study, main, words),
         "printed_drafter": study.figures_of("drafter_parameters", model=main.pair["model"])[:1] if main else [],
     }
-
-
-def _noises(study: Study, shown: Sequence[Case], system: Noise) -> dict[str, Noise]:
-    """Return the noise that each factor of the cases shown is judged by; "system" is that of the whole study."""
-    rows = {row.row_id: row for row in study.rows}
-    parts = [part for case in shown for part in case.parts]
-    found = {"system": system}
-    for name, column in FACTORS.items():
-        ratios = [ratio for part in parts if (ratio := getattr(part, name)) is not None]
-        found[name] = noise_among(ratios, rows, {}, column, f"causes-{name}")
-    return found
 
 
 def _conditions(study: Study, main: Case | None, words: Words) -> Sequence[str]:

@@ -11,7 +11,9 @@ from markupsafe import Markup
 from collector.analysis.curves import OF_A_LOAD, Curve, curves, main_load, of_each_model
 from collector.analysis.figures import Labels
 from collector.analysis.latency import Change, Wait, Waits, printed_changes, range_of, waits_of
+from collector.analysis.noise import Noise, noise_among, noise_of
 from collector.analysis.pairing import key
+from collector.analysis.repeats import repeat_errors
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED
 from collector.report.chart import Axis, Chart, Line, Point, Style, code, style
@@ -55,6 +57,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "printed_changes": [ChangeLine(label=_label(one.figure.labels), change=one) for one in printed_changes(study)],
         "range": range_of(main),
         "drawn": drawn,
+        "noise": _noise(study, drawn),
         "measured": len(main),
         "fastest": next((one for one in drawn if one.waits.step), None),
         "shrinking": _shrinking(drawn),
@@ -76,8 +79,17 @@ def _lines(found: Sequence[Curve]) -> list[WaitLines]:
 
 def _shrinking(drawn: Sequence[WaitLines]) -> WaitLines | None:
     """Return the configuration whose throughput falls most over its last step, if any falls."""
-    falling = [(one.waits.change.value, one) for one in drawn if one.waits.change and one.waits.change.value < 0]
+    falling = [(one.waits.change.value, one) for one in drawn if one.waits.change and one.waits.change.value < 1]
     return min(falling, key=lambda one: one[0], default=(0.0, None))[1]
+
+
+def _noise(study: Study, drawn: Sequence[WaitLines]) -> Noise:
+    """Return what judges how the last step of concurrency changes throughput."""
+    if study.is_published:
+        return noise_of(study)
+    rows = {row.row_id: row for row in study.basis}
+    changes = [one.waits.change for one in drawn if one.waits.change]
+    return noise_among(changes, rows, repeat_errors(study), family="step")
 
 
 def _burst(found: Sequence[Curve]) -> tuple[int, int] | None:
@@ -138,7 +150,7 @@ def _title(one: WaitLines, words: Words) -> Markup:
         model=words.name(one.label.model),
         low=low,
         high=high,
-        change=words.fig(waits.change, "change", unit=True, sign=True),
+        change=words.fig(waits.change.as_gain, "change", unit=True, sign=True),
         growth=words.fig(waits.growth, "factor"),
     )
 

@@ -114,6 +114,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     """Return what the section's template is rendered from."""
     known, found = recommend.advice(study)
     shown = cards(study, found, loads(study, known), words)
+    scheduled = schedule.measured(study)
     return {
         "noise": known,
         "cards": shown,
@@ -122,7 +123,8 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "timed": [one for one in shown if one.advice.batching and one.advice.batching.stages],
         "ttft": [figure for name in ("ttft_min", "ttft_max") for figure in study.figures_of(name)],
         "limits": limits(),
-        "scheduled": [(label_of(one.pair, SETTING), one) for one in schedule.measured(study)],
+        "scheduled": [(label_of(one.pair, SETTING), one) for one in scheduled],
+        "pure_noise": schedule.pure_noise(scheduled, known),
         "chosen": any(card.flags for card in shown),
         "suggested": [(card, flags) for card in shown for flags in card.predicted][:MOST_SCHEDULES],
         "without_forward": WITHOUT_FORWARD,
