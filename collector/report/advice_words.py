@@ -53,7 +53,7 @@ def absent(missing: Missing, words: Words) -> Markup:
     """Return why a load has no setting."""
     return {
         "alone": words.t(
-            "구성을 하나만 재어 견줄 것이 없습니다. 추측을 켠 구성과 끈 구성을 모두 재야 합니다.",
+            "구성을 하나만 재어 비교할 것이 없습니다. 추측을 켠 구성과 끈 구성을 모두 재야 합니다.",
             "Withheld: one configuration was measured, and nothing to compare it with. Measure it with and without "
             "speculation.",
         ),
@@ -80,7 +80,7 @@ def _nothing(words: Words) -> Markup:
 
 _RULES: dict[Verdict, Callable[[Words], tuple[Markup, Markup]]] = {
     "unknown": lambda words: (
-        words.t("견준 값이 없으면 판단하지 않습니다.", "Nothing was compared: no verdict."),
+        words.t("비교한 값이 없으면 판단하지 않습니다.", "Nothing was compared: no verdict."),
         words.t(
             "한쪽만 잰 값, 검사를 통과하지 못한 행, 조건이 다른 쌍은 근거가 되지 못합니다.",
             "One side alone, rows that failed a check and pairs that are not alike prove nothing.",

@@ -32,11 +32,11 @@ _BASES: dict[Basis, Callable[[Confidence, Words], Markup]] = {
         n=words.count(found.repeats, "repeats"),
     ),
     "partly": lambda _, words: words.t(
-        "일부만 되풀이해 쟀습니다. 나머지는 가장 큰 재현 오차와 견주었습니다.",
+        "일부만 되풀이해 쟀습니다. 나머지는 가장 큰 재현 오차와 비교했습니다.",
         "Only some were repeated; the others were held against the largest repeat error.",
     ),
     "once": lambda _, words: words.t(
-        "한 번씩만 쟀습니다. 다른 셀에서 얻은 재현 오차와 견주었으며, 유의성은 말할 수 없습니다.",
+        "한 번씩만 쟀습니다. 다른 셀에서 얻은 재현 오차와 비교했으며, 유의성은 말할 수 없습니다.",
         "Measured once each, held against the repeat error of other cells; nothing can be said about significance.",
     ),
     "unknown": lambda _, words: words.t(
