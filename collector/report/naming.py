@@ -69,11 +69,16 @@ def _varies(rows: Sequence[Row], name: str) -> bool:
 def conditions(rows: Sequence[Row], words: Words) -> list[str]:
     """Return what rows have in common, as the scope of a claim about them; what differs is left out."""
     known = {name: values[0] for name, values in facts(rows) if len(values) == 1}
-    paths = {row.model_path.rpartition("/")[2] for row in rows}
-    if len(paths) == 1:
-        known["model_path"] = paths.pop()
+    names = {weights(row) for row in rows}
+    if len(names) == 1:
+        known["model_path"] = names.pop()
     shown = [name for name in SCOPE if name in known]
     return [known[name] if name in CLEAR else f"{_word(name, words)} {known[name]}" for name in shown]
+
+
+def weights(row: Row) -> str:
+    """Return the last part of where the weights are; a folder may be written with a slash at its end."""
+    return row.model_path.rstrip("/").rpartition("/")[2] or row.model_path
 
 
 def _word(name: str, words: Words) -> str:

@@ -135,7 +135,7 @@ def figures_of() -> pd.DataFrame:
 
 
 def good(rows: pd.DataFrame, ids: str, columns: list[str]) -> pd.DataFrame:
-    found = rows.loc[ids.split()]
+    found = rows[[*dict.fromkeys([*columns, "checks", "provenance", *({"repeat"} & set(rows))])]].loc[ids.split()]
     assert found["checks"].isna().all(), f"rows with a failed check feed a figure: {ids}"
     known = found[columns].notna()
     # A published figure is one number, so an expression of two metrics names two figures.
@@ -233,11 +233,21 @@ def number(text: str) -> float:
 
 
 def made_again(at: dict[str, str], name: str) -> float:
-    if at["data-by"] in BY_FIGURES:
+    return computed(name, *(at.get(f"data-{key}", "") for key in SAID_BY))
+
+
+#: What a figure says of how it was made.
+SAID_BY = ("by", "of", "rows", "base")
+
+
+@cache
+def computed(name: str, by: str, of: str, ids: str, base: str) -> float:
+    if by in BY_FIGURES:
         figures = figures_of()
-        assert figures["metric"][at["data-rows"]] == at["data-of"]
-        return BY_FIGURES[at["data-by"]](float(figures["value"][at["data-rows"]]))
-    return BY_ROWS[at["data-by"]](rows_of(name), at)
+        assert figures["metric"][ids] == of
+        return BY_FIGURES[by](float(figures["value"][ids]))
+    at = dict(zip(SAID_BY, (by, of, ids, base), strict=True))
+    return BY_ROWS[by](rows_of(name), {f"data-{key}": value for key, value in at.items() if value})
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
@@ -290,19 +300,17 @@ def repeat_error_of(name: str, at: dict[str, str], family: str = "", column: str
     if name == "published":
         printed = figures_of()
         return float(printed["value"][printed["metric"] == "repeat_error_max"].iloc[0])
+    rows, every = rows_of(name), family.startswith(("windows", "asked"))
+    sides = rows.loc[f"{at['data-rows']} {at['data-base']}".split(), ["provenance", "speculation"]]
+    kins = set(zip(sides["provenance"], sides["speculation"] == "off", strict=True))
+    return max(largest_difference(name, every, origin, off, column) for origin, off in kins)
+
+
+@cache
+def largest_difference(name: str, every: bool, origin: str, off: bool, column: str) -> float:
     rows = rows_of(name)
-    sides = rows[rows.index.isin(f"{at['data-rows']} {at['data-base']}".split())]
-    rows = rows[rows["checks"].isna()]
-    if not family.startswith(("windows", "asked")):
-        rows = basis_of(rows)
-    kins = {(one.provenance, one.speculation == "off") for one in sides.itertuples()}
-    return max(
-        largest_difference(rows[(rows["provenance"] == origin) & ((rows["speculation"] == "off") == off)], column)
-        for origin, off in kins
-    )
-
-
-def largest_difference(rows: pd.DataFrame, column: str) -> float:
+    rows = rows[rows["checks"].isna() & (rows["provenance"] == origin) & ((rows["speculation"] == "off") == off)]
+    rows = rows if every else basis_of(rows)
     same = [*LOAD, "model", "kv_cache_dtype", "nvlink", "speculation", "num_speculative_tokens", "extra_flags"]
     values = pd.Series(rows.eval(column), dtype=float).dropna()
     for cell in (["configuration_id", *LOAD], same):
@@ -335,15 +343,19 @@ def effects_before_multiples(page: Page) -> list[tuple[dict[str, str], float, di
     return found
 
 
-def test_every_multiple_is_of_what_decides(judged: tuple[str, list[Page]]) -> None:
+def test_every_multiple_is_of_what_decides(
+    judged: tuple[str, list[Page]], widths: dict[tuple[str, str], float]
+) -> None:
     """Of half the interval where one is printed; of the largest repeat error, some times over, where there is none."""
     name, pages = judged
-    widths = half_widths(name, pages)
     for of, effect, at, text in (one for page in pages for one in effects_before_multiples(page)):
         family = (at["data-family"], at["data-of"]) if "data-family" in at else ()
         width = widths.get((at.get("data-family", ""), of["data-rows"]))
-        bound = max(noise.LEAST_EFFECT, noise.NOISE_MULTIPLE * repeat_error_of(name, of, *family))
-        again = 100 * (max(effect, 1 / effect) - 1) / bound if width is None else abs(log(effect)) / width
+        if width is None:
+            bound = max(noise.LEAST_EFFECT, noise.NOISE_MULTIPLE * repeat_error_of(name, of, *family))
+            again = 100 * (max(effect, 1 / effect) - 1) / bound
+        else:
+            again = abs(log(effect)) / width
         digits = len(text.partition(".")[2])
         assert number(text) == pytest.approx(again, abs=0.51 * 10.0**-digits + 1e-3 * again), (text, again)
     if name != "published" and not rows_of(name)["repeat"].gt(1).any():
@@ -406,8 +418,16 @@ def half_widths(name: str, pages: list[Page]) -> dict[tuple[str, str], float]:
     }
 
 
-def test_every_interval_is_that_of_moderated_variances_and_holm(judged: tuple[str, list[Page]]) -> None:
-    half_widths(*judged)
+@pytest.fixture(scope="module")
+def widths(judged: tuple[str, list[Page]]) -> dict[tuple[str, str], float]:
+    return half_widths(*judged)
+
+
+def test_every_interval_is_that_of_moderated_variances_and_holm(
+    judged: tuple[str, list[Page]], widths: dict[tuple[str, str], float]
+) -> None:
+    printed = [at for page in judged[1] for at, _ in page.numbers if at["class"] == "i"]
+    assert {(at.get("data-family", ""), at["data-rows"]) for at in printed} == widths.keys()
 
 
 def moderated(own: Any, freedom: int, most: int) -> tuple[Any, float]:

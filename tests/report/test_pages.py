@@ -333,6 +333,7 @@ HOSTILE = (
     '" onmouseover="alert(1)',
     "x\u2028y\u2029z\x85w",
     "ünïcödé 한국어 עברית",
+    "/",
 )
 
 

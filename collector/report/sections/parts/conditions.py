@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from collector.analysis.compared import Pair
 from collector.analysis.study import Study
 from collector.core.rows import Row
+from collector.report.naming import weights
 from collector.report.words import Words, plain
 
 #: With more values than this a condition counts them.
@@ -23,14 +24,14 @@ def conditions(
     sets = {pair["prompt_set"] for pair in pairs}
     rows = [row for row in study.rows if not sets or row.prompt_set in sets]
     rows = [row for row in rows if model in (None, row.model)]
-    weights = _distinct(row.model_path.rsplit("/", 1)[-1] for row in rows)
-    many = plain(words.t("가중치 {n}종", "{n} sets of weights", n=len(weights)))
+    names = _distinct(map(weights, rows))
+    many = plain(words.t("가중치 {n}종", "{n} sets of weights", n=len(names)))
     return tuple(
         text
         for text in (
             ", ".join(_distinct(_hardware(row) for row in rows)),
             ", ".join(f"vLLM {one}" for one in _distinct(row.engine_version for row in rows)),
-            ", ".join(weights) if len(weights) <= NAMED_VALUES else many,
+            ", ".join(names) if len(names) <= NAMED_VALUES else many,
             _prompts(_distinct(row.prompt_set for row in rows), words),
             _output(_distinct(str(row.output_tokens) for row in rows), words),
         )
