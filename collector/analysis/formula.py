@@ -34,7 +34,7 @@ def columns_of(expression: str) -> tuple[str, ...]:
 def evaluated(expression: str, values: Mapping[str, float]) -> float | None:
     """Evaluate +, −, ×, ÷ over names and numbers; None where it divides by zero."""
     try:
-        return _value(ast.parse(expression, mode="eval").body, values)
+        return _value(_parsed(expression), values)
     except ZeroDivisionError:
         return None
 
@@ -84,6 +84,11 @@ def printed_formula(figures: Sequence[Figure], expression: str, base: Sequence[F
         return None
     ids, under = (tuple(one.figure_id for one in some) for some in (figures, base))
     return Quantity(value=above / below, by="ratio" if base else "mean", of=expression, ids=ids, base=under)
+
+
+@cache
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
 
 
 def _value(node: ast.expr, values: Mapping[str, float]) -> float:

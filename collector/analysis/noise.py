@@ -181,7 +181,11 @@ def effects(study: Study) -> list[Quantity]:
 
 def noise_of(study: Study) -> Noise:
     """Return the noise of a study, its level made for all of its effects together."""
-    return noise_among(effects(study), {row.row_id: row for row in study.rows}, repeat_errors(study))
+
+    def make() -> Noise:
+        return noise_among(effects(study), {row.row_id: row for row in study.rows}, repeat_errors(study))
+
+    return study.once("noise", make)
 
 
 def noise_among(

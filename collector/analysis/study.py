@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from collector.analysis.compared import Pair, RatioPoint, compared
 from collector.analysis.figures import Figure, Labels
@@ -19,6 +19,7 @@ from collector.core.speculative import synthetic_of
 from collector.core.window import WHOLE_STAGE
 
 PUBLISHED = "published"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +133,16 @@ class Study:
 
     @cached_property
     def _pairs(self) -> dict[Factor, tuple[Pair, ...]]:
+        return {}
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Return a finding that many ask for, made the first time; `name` is its own among findings."""
+        if name not in self._made:
+            self._made[name] = make()
+        return cast("T", self._made[name])
+
+    @cached_property
+    def _made(self) -> dict[str, Any]:
         return {}
 
     def figures_of(self, metric: str, **labels: Any) -> list[Figure]:

@@ -50,6 +50,12 @@ class BuildReport:
     faults: tuple[str, ...] = ()  # what pages do without, a sentence each
 
 
+@cache
+def loader_of(templates: Path) -> FileSystemLoader:
+    """Return the loader of a folder: one, so that its templates are compiled once a process."""
+    return FileSystemLoader(templates)
+
+
 def build_site(
     data: Path, site_src: Path, campaigns: Sequence[str] | None = None, *, allow_empty: bool = False
 ) -> BuildReport:
@@ -63,7 +69,7 @@ def build_site(
         _refuse_to_empty(data, campaigns_written(site_src) - {PUBLISHED})
     read = _read_all(data, names)
     published = read_published(data / PUBLISHED)
-    loader = FileSystemLoader(_existing(TEMPLATES, "the page templates"))
+    loader = loader_of(_existing(TEMPLATES, "the page templates"))
     common = common_files(_existing(site_src / COMMON, "the site's own files"))
     for name in (*names, *([PUBLISHED] if published else [])):
         stored = stored_files(data / name, *([PUBLISHED_TABLES] if name == PUBLISHED else []))

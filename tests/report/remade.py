@@ -13,18 +13,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.analysis.study import Study
 from collector.core.units import DISPLAYED
-from collector.report.build import TEMPLATES
+from collector.report.build import TEMPLATES, loader_of
 from collector.report.environment import strict_environment
 from collector.report.sections import SECTIONS
 from collector.report.words import Words
 from tests.report import roofline
 
 #: One loader, so that the environment and its compiled templates are made once.
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 
 
 def rendered(name: str, study: Study, language: str) -> str:

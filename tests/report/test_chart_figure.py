@@ -11,16 +11,15 @@ from html.parser import HTMLParser
 import markdown  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
-from jinja2 import FileSystemLoader
 
-from collector.report.build import TEMPLATES
+from collector.report.build import TEMPLATES, loader_of
 from collector.report.chart import Chart
 from collector.report.environment import strict_environment
 from collector.report.plotly_spec import spec
 from collector.report.words import LANGUAGES
 from tests.report.chart_samples import MUSE, SAMPLES, chart, charts, line
 
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 TABLE = "<table><tbody><tr><td>its table</td></tr></tbody></table>"
 #: Bytes that one more chart adds to a compressed page, drawings, legend and spec together.
 MOST_BYTES = 1600

@@ -13,14 +13,13 @@ from pathlib import Path
 
 import markdown  # type: ignore[import-untyped]
 import pytest
-from jinja2 import FileSystemLoader
 from ruamel.yaml import YAML
 
 from collector.analysis.study import Study
 from collector.core.checks import CHECKS
 from collector.core.codec import to_csv
 from collector.core.rows import Failure, Row
-from collector.report.build import TEMPLATES, build_site, campaign_names, read_campaign, read_published
+from collector.report.build import TEMPLATES, build_site, campaign_names, loader_of, read_campaign, read_published
 from collector.report.cells import CAUSE_LIMIT, cells_page
 from collector.report.downloads import data_page
 from collector.report.environment import strict_environment
@@ -35,7 +34,7 @@ from tests.report.test_section_failures import HOSTILE
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
 CAMPAIGNS = campaign_names(DATA)
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 HANGUL = re.compile(r"[가-힣]")
 
 

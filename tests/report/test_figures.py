@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from jinja2 import FileSystemLoader
 from scipy import optimize, special, stats
 
 from collector.analysis import noise
 from collector.core.units import DISPLAYED
-from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
+from collector.report.build import TEMPLATES, campaign_names, loader_of, read_campaign, read_published
 from collector.report.pages import pages
 from collector.report.words import LANGUAGES, VALUE_DIGITS
 from tests.report import roofline
@@ -85,7 +84,7 @@ class Page(HTMLParser):
 @cache
 def every_page(language: str) -> dict[str, str]:
     campaigns = [read_campaign(DATA / one) for one in CAMPAIGNS]
-    return pages(campaigns, FileSystemLoader(TEMPLATES), language, read_published(DATA / "published"))
+    return pages(campaigns, loader_of(TEMPLATES), language, read_published(DATA / "published"))
 
 
 def markdown_of(path: str, language: str) -> str:

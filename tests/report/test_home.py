@@ -6,10 +6,9 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.analysis.study import Study
-from collector.report.build import TEMPLATES
+from collector.report.build import TEMPLATES, loader_of
 from collector.report.environment import strict_environment
 from collector.report.home import home
 from collector.report.words import LANGUAGES, Words
@@ -18,7 +17,7 @@ from tests.report.message_cases import CASES
 from tests.report.remade import Numbers
 from tests.report.structure import Structure
 
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 PAGES = ("index.md", "campaigns/index.md")
 
 

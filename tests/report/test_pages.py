@@ -19,14 +19,13 @@ import markdown  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jinja2 import FileSystemLoader
 
 from collector.core.failures import CATEGORIES
 from collector.core.rows import Failure, Row
 from collector.core.schema import TABLES
 from collector.core.units import METRICS, UNITS_KO
 from collector.report import meanings_ko
-from collector.report.build import TEMPLATES, campaign_names, read_campaign, read_published
+from collector.report.build import TEMPLATES, campaign_names, loader_of, read_campaign, read_published
 from collector.report.pages import Campaign, pages
 from collector.report.published_files import Published
 from collector.report.text import CAUSE_LIMIT
@@ -36,7 +35,7 @@ from tests.report.test_figures import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 
 
 def site(*campaigns: Campaign, language: str = "en", published: Published | None = None) -> dict[str, str]:

@@ -7,11 +7,10 @@ import re
 from dataclasses import fields, replace
 
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.core.dimensions import Link
 from collector.core.roofline import Efficiencies
-from collector.report.build import PROFILE, TEMPLATES, read_campaign, read_published
+from collector.report.build import PROFILE, TEMPLATES, loader_of, read_campaign, read_published
 from collector.report.pages import Campaign, pages
 from collector.report.parameters import EFFICIENCIES, LINK, parameter_lines
 from collector.report.published_files import Published
@@ -19,7 +18,7 @@ from collector.report.words import LANGUAGES
 from tests.report import published_sample, sample
 from tests.report.test_build import ROOT
 
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 
 
 def page(published: Published | None = None, campaigns: list[Campaign] | None = None, language: str = "en") -> str:

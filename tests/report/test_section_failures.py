@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.analysis.study import Study
 from collector.core.failure_words import CATEGORIES
 from collector.core.rows import Failure, Row
-from collector.report.build import TEMPLATES, read_campaign, read_published
+from collector.report.build import TEMPLATES, loader_of, read_campaign, read_published
 from collector.report.environment import strict_environment
 from collector.report.pages import published_study as _study
 from collector.report.sections import failures
@@ -23,7 +22,7 @@ from collector.report.words import LANGUAGES, Words
 from tests.report.sample import make_failure, make_row
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-LOADER = FileSystemLoader(TEMPLATES)
+LOADER = loader_of(TEMPLATES)
 HANGUL = re.compile(r"[가-힣]")
 HOSTILE = (
     "<script>alert(1)</script> | `x` **b** [l](javascript:x) \u202egnp.exe\u202c =cmd|' /C calc'!A0 "

@@ -7,10 +7,9 @@ import re
 from typing import Any
 
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.analysis.study import Study
-from collector.report.build import TEMPLATES
+from collector.report.build import TEMPLATES, loader_of
 from collector.report.environment import strict_environment
 from collector.report.sections import setup
 from collector.report.words import LANGUAGES, Words
@@ -33,7 +32,7 @@ def shown(host: object, language: str = "en", **row: Any) -> str:
     text = None if host is None else json.dumps(host)
     study = Study(name="sample-dual", rows=(make_row(**row),), host_text=text)
     page = (
-        strict_environment(FileSystemLoader(TEMPLATES), language)
+        strict_environment(loader_of(TEMPLATES), language)
         .get_template("article/setup.md.j2")
         .render(study=study, **setup.section(study, Words(language)))
     )

@@ -9,14 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from jinja2 import FileSystemLoader
 
 from collector.analysis.added import added
 from collector.analysis.settings import asked_of
 from collector.cli import main
 from collector.core.configuration import row_id
 from collector.core.plan import parse_plan
-from collector.report.build import TEMPLATES, read_campaign
+from collector.report.build import TEMPLATES, loader_of, read_campaign
 from collector.report.downloads import data_page
 from collector.report.environment import strict_environment
 from collector.report.words import Words
@@ -246,7 +245,7 @@ def test_the_pages_tell_which_stages_were_added_and_how_to_measure_them_again(ca
     (one,) = added(study := read_campaign(campaign))
     assert one.file is not None
     assert {row.row_id for row in one.rows} == {row["row_id"] for row in _rows(campaign)} - before
-    page = data_page(study, Words("en"), strict_environment(FileSystemLoader(TEMPLATES), "en"), ())
+    page = data_page(study, Words("en"), strict_environment(loader_of(TEMPLATES), "en"), ())
     assert f"collector sweep {one.file} --engine emulated --out again" in page
     assert all(
         f">{at}</data>" in page.partition("Stages added later")[2] for _, _, stages in one.stages for at in stages
