@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,15 +22,25 @@ POINTS = 10
 SEED = 20260821
 
 
-def test_the_whole_plan_killed_at_ten_writes_ends_with_the_bytes_of_an_uninterrupted_sweep(tmp_path: Path) -> None:
-    code, writes = sweep(PLAN, tmp_path / "whole")
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, SimpleNamespace]:
+    """Return how many writes an uninterrupted sweep takes, and what it leaves."""
+    out = tmp_path_factory.mktemp("whole")
+    code, writes = sweep(PLAN, out)
     assert code in DONE
-    wanted = left(tmp_path / "whole" / "dual-3090")
-    assert wanted.rows.count(b"\n") > 90
-    chance = random.Random(SEED)
-    for point in range(POINTS):
-        out, at = tmp_path / str(point), chance.randint(1, writes)
-        assert sweep(PLAN, out, kill_at=at, torn=chance.random())[0] == -9
-        assert sweep(PLAN, out)[0] in DONE
-        assert left(out / "dual-3090") == wanted, f"killed at write {at} of {writes}"
-        assert list(problems(out / "dual-3090")) == []
+    found = left(out / "dual-3090")
+    assert found.rows.count(b"\n") > 90
+    return writes, found
+
+
+@pytest.mark.parametrize("point", range(POINTS))
+def test_the_whole_plan_killed_at_a_write_ends_with_the_bytes_of_an_uninterrupted_sweep(
+    point: int, whole: tuple[int, SimpleNamespace], tmp_path: Path
+) -> None:
+    writes, wanted = whole
+    chance = random.Random(SEED + point)
+    at = chance.randint(1, writes)
+    assert sweep(PLAN, tmp_path, kill_at=at, torn=chance.random())[0] == -9
+    assert sweep(PLAN, tmp_path)[0] in DONE
+    assert left(tmp_path / "dual-3090") == wanted, f"killed at write {at} of {writes}"
+    assert list(problems(tmp_path / "dual-3090")) == []
