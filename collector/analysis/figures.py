@@ -112,6 +112,7 @@ class Recomputation:
     """A printed ratio or gain from its own printed throughputs, with the edges that their rounding allows."""
 
     figure: Figure
+    sides: tuple[Figure, Figure]
     value: float
     low: float
     high: float
@@ -133,7 +134,8 @@ def recomputed(figures: Sequence[Figure]) -> list[Recomputation]:
             below, above = _edges(figure)
             value = relation.form(first.value, second.value)
             agrees = low <= above and high >= below
-            found.append(Recomputation(figure=figure, value=value, low=low, high=high, agrees=agrees))
+            sides = first, second
+            found.append(Recomputation(figure=figure, sides=sides, value=value, low=low, high=high, agrees=agrees))
     return found
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 from collector.analysis.brackets import Bracket, brackets
 from collector.analysis.compared import RatioPoint
+from collector.analysis.figures import recomputed
+from collector.analysis.formula import printed_formula
 from collector.analysis.noise import Noise, noise_of
 from collector.analysis.pairing import SPECULATION, Reason
 from collector.analysis.panels import Panel, panels
+from collector.analysis.quantity import Quantity
 from collector.analysis.speculation import EVEN_WITHIN, verdict
 from collector.analysis.steps import Step, last_step
 from collector.analysis.study import Study
@@ -90,6 +93,7 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "panels": views,
         "uncompared": _alike(uncompared),
         "noise": noise,
+        "otherwise": _otherwise(study),
         "why": one_reason,
         "outcome": lambda name: outcome(name, words),
         "falling": _falling(study, main),
@@ -98,6 +102,13 @@ def section(study: Study, words: Words) -> dict[str, Any]:
         "number": shown_number(study, words),
         "series": len({line.pair["series"] for line in main}) > 1,
     }
+
+
+def _otherwise(study: Study) -> dict[str, Quantity]:
+    """Return what the printed throughputs give for each printed ratio that does not follow from them, by its id."""
+    found = [one for one in recomputed(study.figures) if not one.agrees and one.figure.metric == "speculation_ratio"]
+    given = ((one, printed_formula(one.sides[:1], "system_throughput", one.sides[1:])) for one in found)
+    return {one.figure.figure_id: ratio for one, ratio in given if ratio}
 
 
 def coded(panel: Panel, first: int, noise: Noise) -> tuple[CodedPair, ...]:
