@@ -115,8 +115,8 @@ def _link(
         pair=pair,
         point=point,
         system=system,
-        prefill=ratio_of(off, on, TIMED["prefill"]),
-        decode=ratio_of(off, on, TIMED["decode"]),
+        prefill=_faster(on, off, TIMED["prefill"]),
+        decode=_faster(on, off, TIMED["decode"]),
         per_token=formula_of(on, TRAFFIC_EACH),
         prefill_share=formula_of(on, f"prompt_tokens_computed/{positions}"),
         predicted=predicted_bytes(on[0], profile),
@@ -129,6 +129,12 @@ def ends_of(found: Iterable[Quantity | None]) -> tuple[Quantity, Quantity] | Non
     """Return the least and the most of these; None where there is none."""
     known = sorted((one for one in found if one), key=lambda one: one.value)
     return (known[0], known[-1]) if known else None
+
+
+def _faster(on: Iterable[Row], off: Iterable[Row], column: str) -> Quantity | None:
+    """Return how fast the side with the link is, from the rows that took any time: without the link ÷ with it."""
+    with_it, without = ([row for row in side if getattr(row, column)] for side in (on, off))
+    return ratio_of(without, with_it, column)
 
 
 def link_noises(study: Study, found: Iterable[LinkParts]) -> dict[str, Noise]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.analysis.parts import link_parts, predicted_bytes, waits
+from collector.analysis.parts import link_noises, link_parts, predicted_bytes, waits
 from collector.core.rows import Row
 from collector.report.build import read_campaign
 from tests.analysis.arms import MTP, arm, study_of
@@ -32,6 +32,13 @@ def test_gains_of_prefill_and_of_decoding_are_told_apart() -> None:
     assert one.decode is not None
     assert (one.system.value, one.prefill.value, one.decode.value) == pytest.approx((1.3, 1.5, 1.25))
     assert one.predicted is None, "of a model whose dimensions nobody knows"
+
+
+def test_a_prefill_that_took_no_time_is_no_gain_and_no_error() -> None:
+    rows = [replace(row, prefill_mean_s=0.0) if row.nvlink == "off" else row for row in linked()]
+    found = link_parts(study_of(*rows))
+    assert [(one.prefill, one.decode is not None) for one in found] == [(None, True)]
+    assert link_noises(study_of(*rows), found).keys() == {"system", "prefill", "decode"}
 
 
 def test_bytes_per_token_are_those_of_the_side_with_the_link() -> None:
