@@ -8,7 +8,8 @@ from typing import Any
 
 from jinja2 import Environment
 
-from collector.analysis.recommend import DraftLength, advice, draft_lengths
+from collector.analysis.draft_length import DraftLength, draft_lengths
+from collector.analysis.recommend import advice
 from collector.analysis.study import Study
 from collector.core.rows import PROVENANCES
 from collector.report.sections.recommendations import Card, cards

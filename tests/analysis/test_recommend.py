@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.analysis.acceptance import ACCEPTS_NOTHING, acceptance, acceptance_elsewhere, accepts_nothing
+from collector.analysis.draft_length import draft_lengths
 from collector.analysis.quantity import Quantity
-from collector.analysis.recommend import RULES, Advice, Evidence, advice, draft_lengths
+from collector.analysis.recommend import RULES, Advice, Evidence, advice
 from collector.analysis.speculation import pairs
 from collector.analysis.study import PUBLISHED, Study
 from collector.core.rows import Failure, Row
