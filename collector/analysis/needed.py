@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from collector.analysis.compared import THROUGHPUT, Pair
 from collector.analysis.formula import columns_of, formula_of
 from collector.analysis.noise import Noise
-from collector.analysis.pairing import SAME_ENGINE, SPECULATING, key
+from collector.analysis.pairing import DRAFTING, SAME_ENGINE, key
 from collector.analysis.quantity import Quantity, usable
 from collector.analysis.step_time import STEP, TOKENS
 from collector.core.rows import Row, comparable
@@ -177,7 +177,7 @@ def geometric(accepted: float, k: int) -> list[float]:
 def _kinds(pair: Pair, rows: dict[str, Row]) -> dict[str, Quantity]:
     """Return the tokens per step of the pair's own configuration by prompt set, in the order of their names."""
     own = {name for point in pair.points for name in point.row_ids_on}
-    columns = (*SAME_ENGINE, *SPECULATING, "window_method")
+    columns = (*SAME_ENGINE, *DRAFTING, "window_method")
     like = {key(rows[one], columns) for one in own if one in rows}
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows.values():

@@ -101,3 +101,13 @@ def test_a_row_with_a_failed_check_feeds_nothing() -> None:
     rows = pair_of({8: 0.8}, checks="client_bound")
     study = study_of(*rows)
     assert [needed(pair, study.rows) for pair in study.pairs(SPECULATION)] == [None]
+
+
+def test_what_another_commit_of_the_drafter_delivers_is_not_this_drafters() -> None:
+    measured = [*arm({8: 100.0}), *arm({8: 90.0}, drafter_commit="1a2b", **MTP)]
+    other = arm({8: 95.0}, drafter_commit="3c4d", prompt_set="general/code", **MTP)
+    study = study_of(*measured, *other)
+    (pair,) = [one for one in study.pairs(SPECULATION) if one.measured]
+    found = needed(pair, study.rows)
+    assert found
+    assert list(found.kinds) == ["synthetic"]
