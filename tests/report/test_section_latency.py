@@ -113,3 +113,9 @@ def test_a_published_study_has_its_range_and_its_changes() -> None:
     page = rendered("latency", CASES["published"](), "en")
     for figure in ("F151", "F152", "F153", "F154", "F155", "F039"):
         assert f'data-rows="{figure}"' in page
+
+
+@pytest.mark.parametrize(("last", "falls"), [(250.0, True), (278.0, False)])
+def test_a_fall_within_noise_is_not_told_as_one(last: float, falls: bool) -> None:
+    found = study([*line(CURVE), *line({1: 50.0, 8: 280.0, 32: last}, model="beta")])
+    assert ("even loses throughput" in rendered("latency", found, "en")) == falls

@@ -52,15 +52,16 @@ def section(study: Study, words: Words) -> dict[str, Any]:
     found = curves(study.basis)
     main = main_load(found)
     drawn = _lines(of_each_model(main, MOST_LINES))
+    noise = _noise(study, drawn)
     return {
         "printed_range": [*study.figures_of("ttft_min"), *study.figures_of("ttft_max")],
         "printed_changes": [ChangeLine(label=_label(one.figure.labels), change=one) for one in printed_changes(study)],
         "range": range_of(main),
         "drawn": drawn,
-        "noise": _noise(study, drawn),
+        "noise": noise,
         "measured": len(main),
         "fastest": next((one for one in drawn if one.waits.step), None),
-        "shrinking": _shrinking(drawn),
+        "shrinking": _shrinking(drawn, noise),
         "lines": _lines(found),
         "loads": len({key(one.record, OF_A_LOAD) for one in found}),
         "burst": _burst(main),
@@ -77,9 +78,10 @@ def _lines(found: Sequence[Curve]) -> list[WaitLines]:
     ]
 
 
-def _shrinking(drawn: Sequence[WaitLines]) -> WaitLines | None:
-    """Return the configuration whose throughput falls most over its last step, if any falls."""
-    falling = [(one.waits.change.value, one) for one in drawn if one.waits.change and one.waits.change.value < 1]
+def _shrinking(drawn: Sequence[WaitLines], noise: Noise) -> WaitLines | None:
+    """Return the configuration whose throughput falls most over its last step, if any falls by more than noise."""
+    changes = ((one.waits.change, one) for one in drawn)
+    falling = [(change.value, one) for change, one in changes if change and noise.side(change) < 0]
     return min(falling, key=lambda one: one[0], default=(0.0, None))[1]
 
 
