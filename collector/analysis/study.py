@@ -126,14 +126,12 @@ class Study:
 
     def pairs(self, factor: Factor) -> tuple[Pair, ...]:
         """Return what a factor changes, from rows or from what was printed."""
-        if factor not in self._pairs:
-            printed = published_pairs(self.figures, factor) if self.is_published else None
-            self._pairs[factor] = tuple(printed or compared(factor, self.basis, self.failures))
-        return self._pairs[factor]
 
-    @cached_property
-    def _pairs(self) -> dict[Factor, tuple[Pair, ...]]:
-        return {}
+        def make() -> tuple[Pair, ...]:
+            printed = published_pairs(self.figures, factor) if self.is_published else None
+            return tuple(printed or compared(factor, self.basis, self.failures))
+
+        return self.once(f"pairs {factor.name}", make)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Return a finding that many ask for, made the first time; `name` is its own among findings."""
